@@ -17,7 +17,7 @@ const WIDTH: usize = 256;
 /// Additional bytes of `some-memory`.
 const SOME_MEMORY_BYTES: usize = 5 << 19;
 
-/// Number of times that the middle matmul is computed. All but one only add work.
+/// Number of times that the middle matmul is computed. Only one result counts; the others add work.
 const MATMULS: usize = 20;
 
 #[derive(Module, Debug)]

@@ -73,8 +73,8 @@ fn child_processes_of_a_killed_worker_are_killed() {
     let dir = TestDir::new();
     let run = spawn_endless_run(&dir);
     let worker = wait_for("a worker", || child_of(run.id()));
-    // Workers do not start processes. Simulate a child of the worker with a `sleep` in the worker's process group that keeps the worker's
-    // standard output open. Its parent is the test, so the run does not reap it.
+    // Workers do not start processes. Simulate a child of the worker: a `sleep` in its process group that keeps its standard output open.
+    // The parent of the `sleep` is the test, so the run does not reap it.
     let mut command = Command::new("sleep");
     command.arg("300").stdout(
         std::fs::OpenOptions::new()

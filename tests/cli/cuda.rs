@@ -1,5 +1,5 @@
-//! The CUDA backend on a driver and a compiler without a GPU (`tests/cuda`): the kernels that are generated for each precision, and the status
-//! of a cell when the driver or the compiler fails. Nothing is computed, so the measured values of these runs are meaningless.
+//! The CUDA backend with a stand-in driver and compiler (`tests/cuda`), without a GPU: the kernels for each precision, and the status of a cell
+//! if the driver or the compiler fails. Nothing is computed, so the measured values of these runs are meaningless.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -175,7 +175,7 @@ const CLASSES: [Class; 8] = [
 ];
 
 /// Suites with all operations that sum products, and their axes: a matmul; a convolution and unfused attention; a training with attention
-/// and with linear layers, which add the bias to the sums before rounding.
+/// and linear layers. Linear layers add the bias to the sums before rounding.
 const OPERATIONS: [(&str, &[&str]); 3] = [
     ("suites/kernels/matmul.toml", &["size=256"]),
     ("fixtures/operations.toml", &["attention=math"]),
@@ -202,7 +202,7 @@ fn assert_class(suite: &str, axes: &[&str], expected: (&str, &str)) {
     }
 }
 
-/// Checks every class without fusion, and the classes in `fused` also with fusion, which uses the same kernels.
+/// Checks every class without fusion. Fusion uses the same kernels, so only the classes in `fused` are checked with fusion too.
 fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
     let plain = CLASSES.iter().map(|class| (class, "fusion=off"));
     for ((class, operands, sums), fusion) in plain.chain(fused.iter().map(|class| (class, "fusion=on"))) {
@@ -317,7 +317,7 @@ fn metric(record: &Value, name: &str) -> f64 {
 
 #[test]
 fn device_oom_in_a_training_step_reports_the_peak_and_a_hint() {
-    // The first limit only fits the weights and some scalars, the second also the first part of a step.
+    // The first limit has room for the weights and some scalars, the second also for the first part of a step.
     for (mebibytes, peak) in [("16", WEIGHTS..=WEIGHTS + 256.0), ("22", 4.0 * WEIGHTS..=20e6)] {
         let record = training(&["fusion=off"], mebibytes);
         assert_eq!(record["status"], "oom", "{record}");
@@ -636,7 +636,7 @@ mod long {
     fn fused_attention_multiplies_in_the_format_of_its_inputs() {
         let sources_for =
             |precision, fusion| attention_sources(&[precision, "matmul=highest", "attention=fused", fusion]);
-        // Matrix units are used for f16 queries only. Other formats are multiplied in their own type, on ordinary units.
+        // Only f16 queries use matrix units. Other formats are multiplied in their own type, on ordinary units.
         for (precision, fusion, format, other) in [
             ("precision=32-true", "fusion=off", "float", "__nv_bfloat16"),
             ("precision=32-true", "fusion=on", "float", "__nv_bfloat16"),

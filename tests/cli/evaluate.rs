@@ -42,13 +42,13 @@ fn dir_with_suite() -> TestDir {
     dir
 }
 
-/// Logit of the first class. The sums of the network's features are 1.60 to 1.66 × 10⁸ for the third to the fifth of the eight images, and 1.82
-/// × 10⁸ or more for the others (PyTorch, in f32).
+/// Logit of the first class. The other logits of an image are about equal: smaller for images 3 to 5 of the eight (1.60 to 1.66 × 10⁸), and
+/// larger for the others (at least 1.82 × 10⁸; PyTorch, in f32).
 const FIRST_CLASS: f32 = 1.745e8;
 
 /// Writes a checkpoint of the suite's model, without the tensor `leave_out`. Values are small, exact in all formats, and repeat after 64.
-/// If `classes_are_alike` is true, the logit of the first class is a constant, which is the largest logit for some images. The other logits
-/// grow with the brightness of the image, and each exceeds the previous one by less than bf16 resolves.
+/// If `classes_are_alike` is true, the logit of the first class is the constant [`FIRST_CLASS`]. The other logits grow with the brightness
+/// of the image. Each exceeds the previous one by less than bf16 resolves.
 fn write_checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
     let mut tensors: Vec<(String, Vec<usize>)> = vec![];
     let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
@@ -327,8 +327,8 @@ mod pytorch {
             assert_eq!(bf16_record["metrics"]["agreement"]["n"], 6);
             value(bf16_record, "agreement").unwrap() * 6.0
         });
-        // The first class has the largest logit for the third to the fifth image in both formats, and at least one of these three is among the
-        // six. For the other images, the last class has the largest logit in f32, and all classes but the first are equal in bf16.
+        // In both formats, the first class has the largest logit for images 3 to 5. At least one of them is among the six test images. For the
+        // other images, the last class has the largest logit in f32; in bf16, all classes but the first are equal.
         assert_eq!(agreements[0], agreements[1]);
         assert!((1.0..=3.0).contains(&agreements[0].round()), "{agreements:?}");
     }

@@ -186,7 +186,7 @@ fn options_and_policy_determine_the_exit_code_of_the_gate() {
         assert_eq!(text.contains("a new order"), expected == 0, "{day}: {text}");
     }
 
-    // The file of `--history` has to exist. If one output cannot be written, no output is.
+    // The file of `--history` has to exist. If one output cannot be written, none is written.
     let (code, text) = run_gate("runs/lost", &["--history", "histori.jsonl"]);
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("history `histori.jsonl` does not exist"), "{text}");
@@ -457,7 +457,7 @@ mod long {
         assert_eq!(measure(&dir, "", "runs/good").status.code(), Some(0));
         let saved = dir.run(&["baseline", "save", "main", "runs/good"]);
         assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
-        // Times of such a short workload on a busy machine detect only changes by a multiple. The tables in `docs/methodology.md` list the
+        // On a busy machine, the times of such a short workload reveal only large changes. The tables in `docs/methodology.md` list the
         // detectable changes.
         let policy = |step: &str| {
             format!(

@@ -1,4 +1,4 @@
-//! Signals to a run whose worker or peer hangs, and to one that records skipped cells. A run whose folder is renamed.
+//! Signals to a run whose worker or peer hangs, and to a run that records skipped cells; a run whose folder is renamed.
 #![cfg(target_os = "linux")]
 
 use std::{

@@ -108,7 +108,7 @@ fn precompile_fails_if_kernels_cannot_be_compiled() {
 
 #[test]
 fn precompile_fails_for_a_rejected_kernel_that_is_not_launched() {
-    // Candidates that the autotuner skips (of the cell and of four checks), and a kernel without other candidates.
+    // First, candidates of the cell and of four checks, which the autotuner can skip; then, a kernel without other candidates.
     for (text, counts) in [
         ("__shared__", "kernels compiled: 1 tasks, 0 skipped, 5 failed"),
         ("copy_kernel", "kernels compiled: 4 tasks, 0 skipped, 2 failed"),
@@ -195,7 +195,7 @@ fn run_with_checks(fault: Option<(&str, &str)>, limit_minutes: f64) -> (Value, V
 #[test]
 fn a_kernel_that_writes_zeros_is_not_used() {
     let (record, checks) = run_with_checks(None, 5.0);
-    // The stand-in executes none of the candidates, so their results stay zero.
+    // The stand-in does not execute the candidates, so their results stay zero.
     assert_eq!(checks.len(), 5);
     for check in &checks {
         assert_eq!(check["verdict"], "wrong", "{check}");

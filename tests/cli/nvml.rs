@@ -89,7 +89,7 @@ fn run_for_seconds(dir: &TestDir, seconds: u32, lines: &str) -> Command {
         "precision=32-true",
     ];
     let mut command = nvml_command(dir, &arguments, lines);
-    // The events report an implausibly long time, so the wall clock is used instead.
+    // The CUDA events report an implausibly long time, so the wall clock is used instead.
     command.env("STANDIN_ELAPSED_NS", "1000000000000");
     command
 }
@@ -162,7 +162,7 @@ fn energy_is_recorded_in_total_and_above_idle() {
 #[test]
 fn idle_power_is_read_until_steady_and_kept_on_resume() {
     let dir = TestDir::new();
-    // The power drops over 150 readings: the first two and a half seconds are not steady at any sampling rate of a busy machine.
+    // The power drops over 150 readings, so it is not steady in the first two and a half seconds, even if a busy machine samples slowly.
     let lines = format!("{REGULAR_DEVICE}instant 300000\nidle 400000-2000*150 100000");
     let idle_watts = |output: Output| value(&only_record(&dir, &output), "idle_watts");
     let first = matmul_run(&dir, &["-a", "size=16"], &lines).output().unwrap();
@@ -179,7 +179,7 @@ fn idle_power_is_read_until_steady_and_kept_on_resume() {
 
 #[test]
 fn busy_determines_the_status_of_a_disturbed_cell() {
-    // No other process is listed before the cell. In the worker, one is listed from the third list to the sixth.
+    // The driver lists another process only in the worker, from its third list to its sixth.
     let lines = format!("{REGULAR_DEVICE}process 4711 2000 3 6");
     let mut results = vec![];
     for busy in ["warn", "fail", "wait"] {
@@ -223,7 +223,7 @@ fn oom_next_to_another_process_fails_with_busy_fail() {
 
 #[test]
 fn idle_power_is_not_recorded_if_another_process_computes() {
-    // The process is listed from the first list on, or from the second.
+    // The driver lists the process from its first or its second list on.
     for from in ["1", "2"] {
         let dir = TestDir::new();
         let lines = format!("{REGULAR_DEVICE}process 4711 2000 {from}");

@@ -311,7 +311,7 @@ mod pytorch {
                     "{cell}: {torch_record}"
                 );
                 if cell.starts_with("convolution bf16") && !onednn {
-                    // PyTorch's own convolution sums in bf16, and the probe detects it.
+                    // PyTorch's own convolution sums in bf16. The probe detects this.
                     assert_eq!(burn_executed["verdict"], "as-requested", "{cell}: {burn_record}");
                     assert_eq!(
                         [&torch_executed["verdict"], &torch_executed["accumulator"]],

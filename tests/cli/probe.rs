@@ -6,7 +6,7 @@ use crate::support::{TestDir, stdout};
 
 #[test]
 fn a_probe_that_verifies_nothing_fails() {
-    // f32 operands have no f16 sums: every row is skipped.
+    // f16 sums are not defined for f32 operands, so every row is skipped.
     let axes = [
         "-a",
         "precision=32-true",

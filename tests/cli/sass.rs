@@ -38,7 +38,7 @@ fn compilers() -> Option<PathBuf> {
 /// Opcodes of a kernel that multiply floats.
 type Opcodes = BTreeSet<String>;
 
-/// Runs a suite on the stand-in, and returns the names and opcodes of the kernels that multiply matrices, each source once.
+/// Runs a suite on the stand-in. Returns the names and opcodes of the kernels that multiply matrices, once per distinct source.
 fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes)> {
     let dir = TestDir::new();
     let sources = dir.path("sources");
@@ -145,7 +145,7 @@ fn on_matrix_units(opcodes: &Opcodes) -> Vec<&String> {
     opcodes.iter().filter(|opcode| is_mma(opcode)).collect()
 }
 
-/// Precision class: its axes, the instructions of its kernels on matrix units, and the multiply instruction of its other kernels.
+/// Precision class: its axes, its instructions on matrix units, and the multiply instruction of kernels without matrix units.
 struct Class {
     axes: &'static [&'static str],
     units: Option<fn(&str) -> bool>,

@@ -93,7 +93,7 @@ fn sweep_with_kills(cells: usize, duration: Duration, kill_interval_ms: Range<u6
         } else if let Some(worker) = child_of(run.id()) {
             kills += u32::from(try_send("KILL", worker));
         }
-        // A run that ended by itself has failed cells left.
+        // If the run exited by itself, some cells failed: resume it.
         if run.try_wait().unwrap().is_some() {
             run = spawn(&dir, &["run", "--resume", "run", "--quiet"]);
         }

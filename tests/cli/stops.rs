@@ -176,7 +176,7 @@ fn kills_neither_lose_nor_duplicate_records() {
             assert!(dir.path("run").join(samples).join("samples.json.gz").exists());
         }
     }
-    // Otherwise, the test checks nothing.
+    // Without interrupted runs, the test checks nothing.
     assert!(
         hits >= 2 && incomplete_runs >= 1,
         "{hits} kills hit a running process, {incomplete_runs} runs had cells left"

@@ -163,8 +163,8 @@ impl OtherRepository {
     }
 }
 
-/// Runs the job `cpu` of the workflow in a checkout, and after a failure only its `always()` steps. Returns the exit code and name of each step,
-/// and their output.
+/// Runs the job `cpu` of the workflow in a checkout. After a failure, runs only `always()` steps. Returns the name and exit code of each step,
+/// and the output of all.
 fn run_job(repository: &OtherRepository, checkout: &Path) -> (Vec<(String, i32)>, String) {
     let workflow = yaml(&fs::read_to_string(checkout.join(".github/workflows/bench.yml")).unwrap());
     let summary = repository.dir.path("summary.md");

@@ -48,7 +48,7 @@ fn run_command_line(own_model: Option<&OwnModel>) -> ExitCode {
         Err(error) => return print_usage_error(&error),
     };
     let printer = Printer::new(arguments.quiet);
-    // A write beyond the file size limit then returns an error. By default, a signal kills the process.
+    // By default, a write beyond the file size limit kills the process with a signal. Return an error instead.
     let _ = mantissa_runner::survive_file_size_limit();
     let exit = commands::dispatch(arguments.command, own_model, &printer).unwrap_or_else(|error| {
         printer.error(&error);

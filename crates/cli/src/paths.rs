@@ -132,7 +132,7 @@ pub(crate) fn data_read(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
     workloads_by_kind(all_cells(plan)).into_iter().map(read).collect()
 }
 
-/// Rejects a resumed run unless `--peer` repeats the command in its folder, because the folder may come from an untrusted source.
+/// Rejects a resumed run unless `--peer` repeats the recorded command, because the folder may come from an untrusted source.
 fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result<()> {
     let given: Vec<&str> = given.unwrap_or_default().split_whitespace().collect();
     if given == recorded {
@@ -240,7 +240,7 @@ pub(crate) fn synthetic_workloads(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Rejects weights, data and options that no workload uses, and data for some workloads of a plan in which others would use synthetic data.
+/// Rejects weights, data and options that no workload uses. Also rejects data if some workloads of the plan would still use synthetic data.
 pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
     let has_models = plan
         .cells

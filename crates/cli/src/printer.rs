@@ -77,7 +77,7 @@ impl Printer {
         !self.quiet && io::stderr().is_terminal()
     }
 
-    /// Reports that the results could not be printed. A command that succeeded otherwise then exits with the code for a missing requirement; any
+    /// Reports that the results could not be printed. A command that otherwise succeeded then exits with the code for a missing requirement; any
     /// other exit code is kept.
     pub(crate) fn finish(&self, exit: Exit) -> Exit {
         let output = self.output.borrow();

@@ -46,7 +46,7 @@ fn collect_files(
     let mut paths = entries
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<Vec<_>>>()?;
-    // Sort links last, to list a folder under its own path.
+    // Sort links last, so that a folder is listed under its own path.
     paths.sort_by_key(|path| (path.is_symlink(), path.clone()));
     for path in paths {
         if path.is_dir() {

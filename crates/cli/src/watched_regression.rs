@@ -69,7 +69,7 @@ impl WatchedRegression {
         let verdict = match (change, finding) {
             (Some(change), _) => change.verdict,
             (None, Some(finding)) => finding.verdict,
-            // A metric that was not measured is inconclusive, as is a precision that was not probed. Without any finding, nothing got worse.
+            // A metric that was not measured or a precision that was not probed is inconclusive. Other missing findings mean no change.
             (None, None) if is_metric || (is_probed && probe_is_missing) => return None,
             (None, None) => ChangeVerdict::Unchanged,
         };

@@ -14,7 +14,7 @@ use crate::{
 
 /// Defines [`Axis`] and [`Setting`].
 ///
-/// - `default` is the value of cells whose suite does not set the axis, given the backend.
+/// - `default` maps the backend to the value of cells whose suite does not set the axis.
 /// - `absent` is the value that the accessor of [`Setting`] returns if the axis does not apply.
 /// - `tasks` are the tasks to which the axis applies. `workloads`, if present, restricts the axis to workloads with a suitable model or
 ///   kernel.

@@ -40,7 +40,7 @@ named! {
 impl Gelu {
     /// Factor √(2/π) in the tanh approximation, which computes the tanh of `TANH_LINE · (x + TANH_CUBE · x³)` (arXiv 1606.08415).
     pub const TANH_LINE: f64 = 0.797_884_560_802_865_4;
-    /// Factor of the cube in the tanh approximation.
+    /// Factor of x³ in the tanh approximation.
     pub const TANH_CUBE: f64 = 0.044_715;
 }
 

@@ -43,7 +43,7 @@ pub trait AxisType: Sized {
     /// Valid values, in words.
     const VALID: &'static str;
 
-    /// Checks a value. Returns `None` for a value of another type or outside the valid range.
+    /// Checks and converts a value. Returns `None` for a value of another type or outside the valid range.
     ///
     /// # Errors
     /// A name that is not in the list of the axis.

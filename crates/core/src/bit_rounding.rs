@@ -5,13 +5,13 @@ use crate::{Format, Layout};
 /// Constants for rounding f32 bit patterns to a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BitRounding {
-    /// Exponent field of an f32 that is the smallest normal value of the layout.
+    /// Exponent field of the f32 that equals the smallest normal value of the layout.
     pub lowest: u32,
-    /// Bits that the fraction of a normal value loses.
+    /// Number of f32 fraction bits that a normal value of the layout lacks.
     pub dropped: u32,
-    /// Bits of the smallest subnormal value.
+    /// f32 bit pattern of the smallest subnormal value.
     pub smallest: u32,
-    /// Bits of the largest finite value.
+    /// f32 bit pattern of the largest finite value.
     pub largest: u32,
 }
 
@@ -45,7 +45,7 @@ impl BitRounding {
         let bits = x.to_bits();
         let magnitude = bits & 0x7fff_ffff;
         let field = (magnitude >> FRACTION).max(1);
-        // Below the smallest normal value, each power of two loses one more bit.
+        // Below the smallest normal value, every halving of the magnitude costs one more bit.
         let dropped = self.dropped + self.lowest.saturating_sub(field);
         let shift = dropped.min(FRACTION - 1);
         let half = (1u32 << shift) >> 1;
@@ -55,10 +55,10 @@ impl BitRounding {
         let rounded = if dropped < FRACTION {
             ordinary
         } else if dropped == FRACTION {
-            // The last kept bit is the hidden one, which is odd: ties round up.
+            // Only the implicit leading 1 is kept. It is odd, so ties round up.
             (magnitude + HIDDEN / 2) & !(HIDDEN - 1)
         } else if dropped == FRACTION + 1 && magnitude & (HIDDEN - 1) != 0 {
-            // More than half of the smallest value rounds up; exactly half rounds to zero.
+            // More than half of the smallest subnormal value rounds up; exactly half rounds to zero.
             self.smallest
         } else {
             0

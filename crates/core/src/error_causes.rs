@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// Formats an error and its causes. Causes that the message does not quote become lines `caused by: …`, before the hint of the message.
+/// Formats an error and its causes. A cause that the message does not quote becomes a line `caused by: …` before the hint of the message.
 pub fn error_with_causes(error: &dyn Error) -> String {
     let text = error.to_string();
     let (message, hint) = match text.find("\n  hint:") {

@@ -11,7 +11,7 @@ pub struct Explanation {
     pub format: Format,
     /// Origin in a few words.
     pub origin: &'static str,
-    /// Number of significant bits: sign, exponent and fraction.
+    /// Number of bits that carry information: sign, exponent and fraction.
     pub bits: u32,
     /// Bits that one value occupies in memory.
     pub storage_bits: u32,
@@ -183,8 +183,7 @@ fn format_limit(x: f64) -> String {
 /// Formats all decimal places of `x`, or rounds to twenty if there are more, as in the article.
 fn format_decimal(x: f64) -> String {
     const DECIMALS: usize = 20;
-    // Enough for all decimal places of the examples. A double has as many decimal places as binary places: fewer than 100 for doubles of
-    // this magnitude.
+    // A double has as many decimal places as binary places. The examples have fewer than 100.
     const ALL: usize = 100;
     if !x.is_finite() {
         return x.to_string();

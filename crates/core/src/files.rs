@@ -131,7 +131,7 @@ pub fn open_own_program() -> io::Result<File> {
     }
 }
 
-/// Returns true if the error is due to exhausted resources: disk space, memory, processes, threads or open files.
+/// Returns true if the error reports an exhausted resource: disk space, memory, processes, threads or open files.
 pub fn is_exhausted(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
@@ -191,7 +191,7 @@ impl<R: Read> Read for Bounded<R> {
 /// Creates the folder `relative` below `root`, and `root` itself. Returns its path.
 ///
 /// # Errors
-/// A symbolic link below `root`, which could point elsewhere; a path that points outside of `root`; an I/O error.
+/// A symbolic link below `root`, which could point elsewhere; a path outside of `root`; or an I/O error.
 pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(root)?;
     let mut folder = root.to_owned();

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn smallest_layout_rounds_as_worked_out_by_hand() {
-        // Bias 1: subnormal 0.5, then 1, 1.5, 2, 3. The next exponent encodes infinity.
+        // With bias 1, the positive values are 0.5 (subnormal), 1, 1.5, 2 and 3. The next exponent encodes infinity.
         let tiny = Layout::new(2, 1);
         let values: Vec<f64> = [
             0.2, 0.25, 0.3, 0.75, 1.2, 1.25, 1.3, 2.4, 2.5, 2.6, 3.4, 3.5, -9.0,

@@ -212,9 +212,9 @@ impl MetricName {
         )
     }
 
-    /// Returns true if the value is the same in every process of a cell, so that one process is enough: bytes requested
-    /// by the program, if it requests them in the same order, and errors on inputs that depend only on the seed. Peaks
-    /// of host and device memory are measured and vary.
+    /// Returns true if the value is the same in every process of a cell, so one process is enough. This holds for bytes
+    /// that the program requests in a fixed order, and for errors on inputs that depend only on the seed. Measured
+    /// peaks of host and device memory vary between processes.
     pub const fn is_counted(self) -> bool {
         matches!(
             self,

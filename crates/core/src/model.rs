@@ -66,7 +66,7 @@ impl Model {
     /// Maximum number of layers of a model, larger than in any published model. Bounds the length of lists of layers.
     pub const MAX_LAYERS: u32 = 10_000;
 
-    /// Returns the number of Transformer blocks, or of layers with weights.
+    /// Returns the number of Transformer blocks; for a ResNet, of layers with weights.
     pub fn layers(&self) -> u32 {
         match self {
             Self::Distilbert(size) => size.n_layers,
@@ -125,7 +125,7 @@ impl Model {
         }
     }
 
-    /// Returns the maximum sequence length, if positions limit it.
+    /// Returns the maximum sequence length; `None` without a known limit.
     pub fn positions(&self) -> Option<u32> {
         match self {
             Self::Distilbert(size) => Some(size.max_position_embeddings),
@@ -149,7 +149,7 @@ impl Model {
         }
     }
 
-    /// Returns true if training may use dropout, which includes any user-defined model.
+    /// Returns true if training may use dropout. A user-defined model always may.
     pub fn has_dropout(&self) -> bool {
         let shares = match self {
             Self::Distilbert(size) => [size.dropout, size.attention_dropout, size.seq_classif_dropout],

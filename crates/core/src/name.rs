@@ -24,7 +24,7 @@ fn hint(nearest: &Option<&'static str>, valid: &[&'static str]) -> String {
     }
 }
 
-/// Returns the candidate most similar to `given`, if they are so similar that `given` is likely a typo.
+/// Returns the candidate most similar to `given`; `None` if it is too different for `given` to be a typo.
 ///
 /// The measure is the Jaro–Winkler similarity. A minimum of 0.75 accepts `bf16` → `bf16-mixed` and rejects unrelated words.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -23,7 +23,7 @@ named! {
 }
 
 impl Precision {
-    /// Returns the format of parameters, gradients at the update, optimizer state, softmax, norms and losses.
+    /// Returns the format of parameters, gradients in the optimizer step, optimizer state, softmax, norms and losses.
     pub const fn parameters(self) -> Format {
         match self {
             Self::True64 => Format::F64,

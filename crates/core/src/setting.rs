@@ -1,4 +1,4 @@
-//! Defaults, reasons for skipping and serialization of settings. The macro in `axes.rs` defines the type.
+//! Defaults, reasons for skipping and serialization of [`Setting`], which the macro in `axes.rs` defines.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -76,8 +76,8 @@ impl Setting {
         setting
     }
 
-    /// Returns the reference setting for comparisons: `32-true` without rounding of matmul operands, apart from
-    /// rounding inside a fused attention kernel.
+    /// Returns the reference setting for comparisons: `32-true` with matmul operands in f32. A fused attention kernel
+    /// may still round its operands.
     #[must_use]
     pub fn in_f32(&self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A/A comparison: compares a run with itself, whose cells were repeated ten times or more, each time in a fresh process.
+//! A/A comparison: compares the processes of a run with each other, for cells with at least ten repeats, each in a fresh process.
 //!
 //! ```sh
 //! mantissa run suites/kernels/matmul.toml --profile smoke --backend flex --repeats 10 --out same
@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, error::Error, path::Path};
 use mantissa_analysis::{Estimate, Groups, Interval, Process, Sample, Verdict, judge, median_over_processes};
 use mantissa_core::{Better, CellId, MetricName, Record, Status};
 
-/// Minimum number of processes of a cell: five are enough for each half to show a difference.
+/// Minimum number of processes of a cell. Five against five are enough for a significant difference.
 const FEWEST: usize = 10;
 
 /// Smallest relevant change, as in a report.
@@ -101,12 +101,12 @@ fn rates(records: &[Record]) -> Vec<Vec<Estimate>> {
         .collect()
 }
 
-/// Numbers of cells by the comparison of their halves.
+/// Numbers of cells by the result of comparing their two halves.
 #[derive(Default)]
 struct Compared {
     /// Cells whose intervals over processes overlap.
     overlapping: usize,
-    /// Cells whose halves differ significantly, each comparison on its own.
+    /// Cells whose halves differ significantly, without correction for the number of cells.
     told_apart: usize,
     /// Cells whose halves differ significantly and by a relevant amount.
     beyond: usize,
@@ -137,7 +137,7 @@ fn compare(cells: &[Vec<Estimate>], is_first: Half) -> Compared {
     compared
 }
 
-/// Returns the interval of the median over processes, with one value each.
+/// Returns the confidence interval of the median over processes, with one value per process.
 fn over_processes(values: &[f64]) -> Option<Interval> {
     let processes = values
         .iter()

@@ -10,8 +10,9 @@ use crate::{Correct, Row};
 /// Smallest relevant change of speed, as a share of the baseline's speed. It is visible in a ratio with two decimals.
 pub(crate) const SPEED_THRESHOLD: f64 = 0.02;
 
-/// Sets every row's baseline, its ratios to the baseline, and their significance. Among rows that do the same work, the baseline is the
-/// first finished 32-true/highest row, or else the first finished row.
+/// Sets the baseline of every row, the ratios of speed and memory to it, and the significance of differences in speed and accuracy. Rows
+/// that do the same work share a baseline: the first finished row with precision `32-true` and matmul `highest`, or else the first finished
+/// row.
 pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<MetricName>) {
     let keys: Vec<String> = rows.iter().map(work_key).collect();
     let is_f32 = |row: &Row<'_>| {
@@ -40,7 +41,7 @@ pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<Me
     }
 }
 
-/// Returns the index of each row that has another row as baseline, and the index of that baseline.
+/// Returns the index of each row and of its baseline. Leaves out rows without a baseline and the baselines themselves.
 fn pairs(rows: &[Row<'_>]) -> Vec<(usize, usize)> {
     let pair = |(index, row): (usize, &Row<'_>)| Some((index, row.baseline?));
     let pairs = rows.iter().enumerate().filter_map(pair);
@@ -83,8 +84,8 @@ fn judge_speeds(rows: &mut [Row<'_>], metric: MetricName) {
     }
 }
 
-/// Compares the correctly predicted test examples of each row with those of its baseline, if both have the same data and number of
-/// examples. Repeats of a cell share a seed, so the first one represents them.
+/// Tests the difference in accuracy between each row and its baseline with McNemar's test, corrected for all rows (Holm). Skips rows that
+/// were tested on other data than their baseline. Uses one repeat of each cell, because repeats share a seed.
 fn judge_accuracies(rows: &mut [Row<'_>]) {
     let tested: Vec<(usize, f64)> = pairs(rows)
         .into_iter()
@@ -103,7 +104,7 @@ fn judge_accuracies(rows: &mut [Row<'_>]) {
     }
 }
 
-/// Returns the correctly predicted test examples of a row and the hash of their data.
+/// Returns the hash of a row's data and the correctness of its predictions, from the first process that recorded them.
 pub(crate) fn correct_predictions<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
     let (record, digest) = row
         .measured

@@ -108,7 +108,7 @@ fn setting(row: &Row<'_>) -> Vec<Vec<String>> {
     axes.chain([seed]).collect()
 }
 
-/// Lists the workload with every number that a profile resolved.
+/// Lists all fields of the workload, with the numbers that the profile set.
 fn workload(workload: &Workload) -> Vec<Vec<String>> {
     let mut rows = vec![vec!["name".to_owned(), workload.name.clone()]];
     add_leaves(
@@ -175,7 +175,7 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
     ]
 }
 
-/// Lists the metrics with their intervals and methods. With a single process, the method is the one that it recorded.
+/// Lists the metrics with their intervals and methods. With a single process, the method is the recorded one.
 fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
     let single_record = match row.measured.as_slice() {
         [(record, _)] => Some(record),
@@ -193,7 +193,7 @@ fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
             units::count(estimate.n),
             match estimate.interval {
                 Some(_) => method.to_owned(),
-                // The part after the comma describes the interval.
+                // Remove the part after the comma, which describes the interval.
                 None => method.split(", ").next().unwrap_or(method).to_owned(),
             },
         ]
@@ -297,7 +297,7 @@ fn short(value: f64) -> String {
     rounded.to_string()
 }
 
-/// Lists facts about machine and software that differ from the run's, as after a resume on another machine.
+/// Lists the facts about machine and software in which the cell differs from the run, for example after a resume on another machine.
 fn machine_differences(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
     let run_facts = machine_facts(&run.environment.fingerprint);
     let mut lines: Vec<Vec<String>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Peak throughput of GPUs by their data sheets, `assets/data-sheets.csv`.
+//! Peak matmul throughput of GPUs according to their data sheets, from `assets/data-sheets.csv`.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -14,7 +14,7 @@ static CARDS: LazyLock<HashMap<String, Card>> = LazyLock::new(|| {
     cards.collect()
 });
 
-/// Dense peaks in TFLOP/s, by the format of the operands. `None` where the source states no peak.
+/// Peaks of a GPU without sparsity in TFLOP/s, by operand format. `None` if the data sheet does not state the peak.
 #[derive(Debug, Deserialize)]
 struct Card {
     /// Product name, as reported by NVML.

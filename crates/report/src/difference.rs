@@ -1,18 +1,18 @@
-//! Difference in a metric between two settings with the same seed, and its evidence.
+//! Difference in a metric between two settings with the same seed, with its confidence interval.
 
 use mantissa_analysis::{Estimate, Interval, accuracy_difference};
 use mantissa_core::{MatmulPrecision, MetricName, Precision};
 
 use crate::{Row, baseline::correct_predictions};
 
-/// Returns a metric of the first row minus that of the second, or `None` if either row lacks it. The rows have the same seed. The
-/// difference in test accuracy is estimated from the first available of
+/// Returns the metric of the first row minus that of the second; `None` if either row lacks it. The rows have the same seed. The interval
+/// of a difference in test accuracy comes from the first available source:
 ///
-/// 1. the examples that only one of both rows predicted correctly,
-/// 2. the share of predictions equal to the baseline's, because equal predictions are equally correct,
-/// 3. the intervals of both accuracies, from the lowest to the highest difference between their ends.
+/// 1. the numbers of examples that only one of the rows predicted correctly,
+/// 2. the share of predictions that differ from the baseline's, because only these can change the accuracy,
+/// 3. the intervals of both accuracies: from the smallest to the largest difference between a value in one and a value in the other.
 ///
-/// Any other metric is estimated from the intervals of both rows.
+/// Any other metric uses the third source.
 pub(crate) fn difference(first: &Row<'_>, second: &Row<'_>, metric: MetricName) -> Option<Estimate> {
     let (mine, theirs) = (first.metric(metric)?, second.metric(metric)?);
     let of_accuracy = || {
@@ -57,7 +57,8 @@ pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant
     })
 }
 
-/// Bounds the difference by the agreement, which is recorded relative to the row under 32-true and highest.
+/// Bounds the difference in accuracy by the share of predictions that differ, which is 1 minus the metric `agreement`. The agreement is
+/// recorded relative to the 32-true/highest row, so one of both rows must be that row.
 fn bound_by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimate> {
     let is_reference = |row: &Row<'_>| {
         let setting = &row.cell.setting;
@@ -69,7 +70,7 @@ fn bound_by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<E
         (false, false) => return None,
     };
     let Some(max_difference) = agreement.interval.map(|interval| 1.0 - interval.low) else {
-        // An agreement without an interval, as over passages, limits the difference only if all predictions are equal.
+        // An agreement over passages of text may lack an interval. It then bounds the difference only if all predictions are equal.
         return (agreement.value >= 1.0).then_some(Estimate {
             value,
             interval: None,

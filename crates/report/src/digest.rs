@@ -30,7 +30,7 @@ pub struct Times {
 }
 
 impl Digest {
-    /// Series that a digest needs in full. Of other series, a digest needs only the last `x`.
+    /// Series that a digest needs in full. Of other series, a digest needs only the last `x` (step or time).
     pub(crate) const FULL_SERIES: [SeriesName; 3] = [
         SeriesName::LaunchSeconds,
         SeriesName::StepSeconds,
@@ -83,8 +83,8 @@ impl Times {
     }
 }
 
-/// Minimum spread for outlier detection, as a share of the median: among nearly equal times, one that is 0.5 % larger is not an
-/// outlier. The spread is also at least one tick of the clock, estimated by the smallest step between two times.
+/// Minimum of the median absolute deviation in outlier detection, as a share of the median. A deviation of a time by less than 0.5 % is
+/// therefore never an outlier. The minimum is also one tick of the clock (see [`tick`]).
 const MIN_SPREAD: f64 = 0.001;
 
 /// Marks the outliers of `values`; `None` without values, or if one is not finite.
@@ -94,8 +94,8 @@ pub(crate) fn outliers(values: &[f64]) -> Option<Vec<bool>> {
     Some(labels.into_iter().map(|label| label != Label::Typical).collect())
 }
 
-/// Returns the smallest step between two different values as an estimate of the clock's resolution, which is nearly 0 for a clock
-/// without visible ticks. Returns 0 if there is only one step, which may be the distance of an outlier.
+/// Returns the smallest difference between two distinct values, an estimate of the clock's resolution. Returns 0 for fewer than three
+/// distinct values, because a single difference may be that of an outlier.
 fn tick(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((labels[7], labels[9]), (false, true));
         assert_eq!(labels.iter().filter(|label| **label).count(), 1);
         assert_eq!(outliers(&[10e-6; 30]).unwrap(), [false; 30]);
-        // A single different time does not reveal the tick.
+        // Two distinct times are too few to estimate the tick.
         times[7] = 10e-6;
         assert!(outliers(&times).unwrap()[9]);
     }
@@ -220,7 +220,7 @@ mod tests {
         let mut times = vec![5.0; 20];
         times[7] = 5.02;
         assert!(!outliers(&times).unwrap()[7]);
-        // Ten times the step in which these times differ.
+        // It deviates by ten times the smallest difference between the times.
         times[8] = 5.2;
         assert!(outliers(&times).unwrap()[8]);
     }

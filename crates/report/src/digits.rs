@@ -1,4 +1,4 @@
-//! Number formatting that shows only zero as zero.
+//! Number formatting that does not round small numbers to zero.
 
 use mantissa_analysis::Interval;
 

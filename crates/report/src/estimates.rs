@@ -1,4 +1,4 @@
-//! Estimates of a cell's metrics over its processes. The process is the unit of replication.
+//! Estimates of a cell's metrics over its processes, which are its independent repetitions.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::Digest;
 /// A record with the digest of its samples.
 pub(crate) type RecordWithDigest<'a> = (&'a Record, Option<&'a Digest>);
 
-/// Estimates the metrics of a cell. A single process keeps its recorded metrics with the intervals within the process. Several
-/// processes are merged into their median. With five or more processes, the interval of the median comes from a hierarchical bootstrap
-/// over processes and the samples within each, or over processes alone if each has one value. The id of the cell seeds the bootstrap.
+/// Estimates the metrics of a cell. For a single process, the estimates are the recorded values and intervals. For several processes, they
+/// are medians over the processes. With five or more, the interval of a median comes from a hierarchical bootstrap, which resamples the
+/// processes and the samples of each. If each process has one value, it resamples only processes. The cell id seeds the bootstrap.
 ///
-/// Rates are averaged as times, so that a rate agrees with its time. Shares of examples keep Wilson's interval, which covers the
-/// choice of the examples, because every process has the same examples. For the same reason, metrics over tokens keep the interval
-/// over passages.
+/// Rates are inverted to times before the median, so that a rate agrees with its time. Accuracies have Wilson's interval for the sampling
+/// error of the examples. All processes share the examples, so more processes do not reduce this error. For the same reason, metrics over
+/// tokens keep the interval over passages of text.
 pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<MetricName, Estimate> {
     let mut parts: BTreeMap<MetricName, Vec<(Estimate, Option<&Digest>)>> = BTreeMap::new();
     for (record, digest) in measured {
@@ -48,7 +48,7 @@ pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<Metr
 }
 
 fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> Option<Estimate> {
-    // Without an interval, a metric is not a share of independent draws that could be pooled.
+    // An accuracy without an interval is not a share of independent examples, which Wilson's interval requires.
     let have_intervals = parts.iter().all(|(estimate, _)| estimate.interval.is_some());
     match name {
         MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy
@@ -73,7 +73,8 @@ fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> 
     }
 }
 
-/// Returns the samples of a process, scaled to the recorded value, if the metric is a median of samples; else the value alone.
+/// Returns the values of a process for the bootstrap. If the metric is a median of samples, these are the samples, scaled so that their
+/// median is `value`. Otherwise, returns only `value`.
 fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Process> {
     let sampled = matches!(
         name,
@@ -85,7 +86,7 @@ fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Proc
     let times = digest.and_then(|digest| digest.times.as_ref());
     match times.map(|times| &times.process) {
         Some(process) if sampled && process.median() > 0.0 => {
-            // The recorded value includes the work per launch; only the samples contain the spread.
+            // `value` accounts for the work per launch. The samples are times and contribute only their spread.
             Some(process.clone().times(value / process.median()))
         }
         _ => Some(Process::new(&Sample::new([value])?)),
@@ -118,7 +119,7 @@ fn inverse(estimate: &Estimate) -> Estimate {
     }
 }
 
-/// Returns `true` if a metric of a workload is about tokens of running text, which are clustered in passages.
+/// Returns `true` if a metric of a workload is computed over tokens of running text. Tokens of a passage are not independent.
 pub(crate) fn is_token_metric(workload: &Workload, name: MetricName) -> bool {
     let is_token_metric = matches!(
         name,
@@ -132,8 +133,8 @@ pub(crate) fn is_token_metric(workload: &Workload, name: MetricName) -> bool {
     is_token_metric && workload.predicts_tokens()
 }
 
-/// Returns the median over processes that predicted the same passages, with the interval of the process with the median value. With an
-/// even number of processes, the interval covers those of both processes in the middle. Nothing is pooled.
+/// Returns the median over processes that predicted the same passages, with the interval of the process that has the median value. With an
+/// even number of processes, the interval spans those of the two middle processes.
 fn median_over_same_passages(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let mut estimates: Vec<&Estimate> = parts.iter().map(|(estimate, _)| estimate).collect();
     estimates.sort_by(|a, b| a.value.total_cmp(&b.value));
@@ -154,7 +155,7 @@ fn median_over_same_passages(parts: &[(Estimate, Option<&Digest>)]) -> Option<Es
     })
 }
 
-/// Returns the median over processes of a share of examples, with Wilson's interval of that share over the same examples.
+/// Returns the median accuracy over processes, with Wilson's interval for that share of the test examples.
 fn median_share(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let value = Sample::new(parts.iter().map(|(estimate, _)| estimate.value))?.median();
     let n = parts.iter().map(|(estimate, _)| estimate.n).min()?;

@@ -1,4 +1,4 @@
-//! Cells of one workload of a suite, which may be compared with each other.
+//! Cells of one workload of a suite, which can be compared with each other.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::{
     units::{self, Scale},
 };
 
-/// Metrics of peak memory. The first is the one that the articles print.
+/// Metrics of peak memory. The cited articles report the first one.
 pub(crate) const MEMORY: [MetricName; 3] = MetricName::PEAK_MEMORY;
 
-/// Cells of one workload of a suite, which may be compared with each other.
+/// Cells of one workload of a suite, which can be compared with each other.
 #[derive(Debug)]
 pub struct Group<'a> {
     /// Name of the workload.
@@ -87,7 +87,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Iterates over the rows that ran to their end.
+    /// Iterates over the rows with status `ok`.
     pub fn ok(&self) -> impl Iterator<Item = &Row<'a>> {
         self.rows.iter().filter(|row| row.status == Some(Status::Ok))
     }
@@ -108,8 +108,8 @@ impl<'a> Group<'a> {
         shown.into_iter().map(|at| &self.rows[at]).collect()
     }
 
-    /// Returns the scale on which a metric of a row is shown. All rows share one scale for comparison, unless their values are too
-    /// far apart and the small ones would lose their digits.
+    /// Returns the scale on which a metric of a row is shown. All rows share one scale for comparison, unless small values would lose their
+    /// digits on the scale of the largest.
     pub fn scale(&self, metric: MetricName, value: f64) -> Scale {
         /// Above this ratio, two decimals on the scale of the largest value leave fewer than two digits of the smallest.
         const MAX_RATIO_ON_ONE_SCALE: f64 = 50.0;
@@ -126,7 +126,7 @@ impl<'a> Group<'a> {
         shown.unwrap_or_else(|| units::ABSENT.to_owned())
     }
 
-    /// Returns the reason for skipping all rows, if it is the same for all of them.
+    /// Returns the skip reason if all rows were skipped for the same reason.
     pub(crate) fn common_skip_reason(&self) -> Option<&str> {
         let mut reasons = self.rows.iter().map(|row| {
             let skipped = row.status == Some(Status::Skipped);
@@ -159,7 +159,7 @@ impl<'a> Group<'a> {
         if shown(Axis::Precision) {
             parts.push(precision.name().to_owned());
         }
-        // Omit a matmul precision that is the only choice.
+        // Omit `highest` if the precision does not allow `high`.
         let has_choice = row.cell.setting.get(Axis::Matmul).is_some()
             && (precision.allows(MatmulPrecision::High) || matmul != MatmulPrecision::Highest);
         if has_choice && shown(Axis::Matmul) {

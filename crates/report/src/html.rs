@@ -32,7 +32,7 @@ struct Line {
     command: String,
     /// Label that distinguishes the row from the others.
     label: String,
-    /// Index among the folded cells.
+    /// Index of the row's details in [`Cells`].
     cell: Option<usize>,
 }
 
@@ -54,7 +54,7 @@ struct GroupPage<'a> {
     /// Number of rows shown out of all rows, if some are left out.
     capped: Option<String>,
     memory: Option<MemoryTable>,
-    /// Text in place of a table in which all cells were skipped for the same reason: number of cells and reason.
+    /// Number of cells and skip reason, shown instead of the table if all cells were skipped for the same reason.
     folded: Option<String>,
 }
 
@@ -128,7 +128,7 @@ struct Page<'a> {
     version: &'a str,
 }
 
-/// Renders the page with its figures, each given with its SVG.
+/// Renders the page. `figures` contains each figure with its SVG.
 pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String, ReportError> {
     let run = report.run;
     let mut cells = Cells::default();
@@ -345,7 +345,7 @@ struct FormatLine {
     fields: Vec<String>,
 }
 
-/// Returns the limits of the formats and the results of rounding three numbers to each format. The article prints three of the formats.
+/// Returns a line per number format: its sizes, its limits, and the results of rounding three numbers to it.
 fn finfo() -> Vec<FormatLine> {
     let rounded_text = |format: Format, x: f64| match format.round(x) {
         rounded if rounded.class == FloatClass::Overflow => "overflow".to_owned(),

@@ -1,4 +1,4 @@
-//! Launch-bound rows: the device waits for the host to launch kernels most of the time.
+//! Launch-bound rows: most of the time, the device waits for the host to launch kernels.
 
 use mantissa_core::MetricName;
 

@@ -1,4 +1,7 @@
-//! Renders a run folder as pages, figures and tables, without a GPU, burn or a network.
+//! Renders a run folder as pages, figures and tables. Does not need a GPU, the framework `burn` or a network.
+//!
+//! A *cell* is one workload with one setting and one seed. Each of its *repeats* runs in a process of its own and has a record. A *row* of
+//! a report is a cell with its estimates.
 //!
 //! [`load`] reads a folder into a [`Run`]. [`Report`] computes everything that the renderers show. [`render`] writes all files.
 //! [`RunComparison`] compares several runs setting by setting, and [`export`] writes them in formats for other programs.

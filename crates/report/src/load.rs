@@ -16,7 +16,7 @@ pub struct Run {
     pub environment: Environment,
     /// `plan.json`.
     pub plan: Plan,
-    /// The latest attempt of every repeat of every cell, in the order of the file.
+    /// The latest attempt of every repeat of every cell, in the order of the first attempts in the file.
     pub records: Vec<Record>,
     /// Summaries of the raw samples, by cell and repeat, for the records that have samples.
     pub digests: HashMap<(CellId, u32), Digest>,
@@ -35,8 +35,8 @@ impl Run {
     }
 }
 
-/// Reads a run folder, with the raw samples of one record at a time. Unreadable samples are listed in [`Run::missing_samples`]; only values
-/// that need them are missing.
+/// Reads a run folder. Reads the raw samples of one record at a time and keeps their digests. Lists unreadable samples in
+/// [`Run::missing_samples`]; only values that need them are missing.
 pub fn load(folder: &Path) -> Result<Run, ReportError> {
     let reader = RunReader::new(folder);
     let environment = reader.environment()?;

@@ -187,7 +187,7 @@ fn address(url: &str) -> String {
     url.replace(['<', '>', '|', ' ', '\n', '\r', '\\'], "")
 }
 
-/// Renders the memory table, if it has estimates to compare with.
+/// Renders the memory table.
 fn memory(out: &mut String, table: &MemoryTable) {
     paragraph(out, "Memory breakdown, measured and estimated:");
     let titles = iter::once("setting").chain(table.headings.iter().copied());
@@ -216,7 +216,7 @@ pub(crate) fn row(out: &mut String, fields: impl Iterator<Item = String>) {
     let _ = writeln!(out, "| {} |", fields.join(" | "));
 }
 
-/// Escapes text for Markdown: no markup, no HTML, and no notification or link from `@name`, `#number` or an address.
+/// Escapes text for GitHub-flavoured Markdown, so that it cannot create markup, HTML, links, or notifications from `@name` and `#number`.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

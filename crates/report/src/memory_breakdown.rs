@@ -1,4 +1,4 @@
-//! Memory breakdown of each setting: measured and estimated from shapes, with the reasons for savings and additions.
+//! Memory breakdown of each setting: bytes measured and bytes estimated from tensor shapes, with explanations of the differences.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct MemoryTable {
 pub(crate) fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
     let known: Vec<(&Row<'_>, Bytes)> = rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
     let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
-    // The scale of the total would have too few digits for parts that are a tenth of it.
+    // On the scale of the total, parts of a tenth of it would have too few digits.
     let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
     let line = |(row, bytes): &(&Row<'_>, Bytes)| (group.label(row, &[]), fields(group, row, bytes, scale));
     let ratios = group.rows.iter().filter_map(estimate_ratio);
@@ -124,7 +124,8 @@ struct SettingMemory {
     bytes: Bytes,
 }
 
-/// Returns a setting under `32-true` and the first setting of each other precision with all other axes equal.
+/// Returns a `32-true` setting, preferably with matmul `highest`, and the first setting of each other precision that differs from it only
+/// in precision and matmul.
 fn compared_settings(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMemory>)> {
     let mut alike: HashMap<String, Vec<SettingMemory>> = HashMap::new();
     let mut bases: Vec<(MatmulPrecision, String, SettingMemory)> = Vec::new();
@@ -193,7 +194,7 @@ fn less_or_more(change: f64, scale: Scale) -> String {
 
 /// Explains why the mixed setting with the least memory needs more than half of the memory of f32; `None` if it needs at most half.
 fn why_not_half(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> Option<String> {
-    /// Ratios below this are shown as 0.50.
+    /// Ratios below this are shown as 0.50 or less.
     const HALF: f64 = 0.505;
     let all = sum(&base.bytes);
     let mixed = others.iter().filter(|other| other.precision.is_mixed());

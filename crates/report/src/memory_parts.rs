@@ -1,4 +1,4 @@
-//! Memory of a training by part, and the parts that a setting saves.
+//! Memory of a training by part, such as weights and activations, and the changes under mixed precision.
 
 use mantissa_core::{Axis, MetricName};
 
@@ -13,7 +13,7 @@ pub(crate) const PARTS: [(MetricName, &str); 5] = [
     (MetricName::ActivationsBytes, "activations"),
 ];
 
-/// Estimates from shapes of each part, in the same order.
+/// Metrics that estimate each part from tensor shapes, in the order of [`PARTS`].
 const ESTIMATES: [MetricName; PARTS.len()] = [
     MetricName::EstimatedWeightsBytes,
     MetricName::EstimatedOptimizerBytes,
@@ -73,7 +73,8 @@ pub(crate) fn saving_title(group: &Group<'_>) -> Option<String> {
     ))
 }
 
-/// Returns the mixed-precision setting with the smallest memory ratio, its baseline with all else equal, and the ratio.
+/// Returns the mixed-precision row with the smallest ratio of total memory to its baseline, the baseline, and the ratio. The two rows
+/// differ only in precision and matmul.
 pub(crate) fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'a>, f64)> {
     let candidates = group.ok().filter_map(|row| {
         let base = &group.rows[row.baseline?];

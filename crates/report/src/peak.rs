@@ -1,4 +1,4 @@
-//! Throughput relative to the measured peak: the fastest kernel of the run in the same arithmetic on a GPU.
+//! Throughput relative to the measured peak, which is the throughput of the run's fastest kernel in the same arithmetic on a GPU.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use mantissa_core::{Accumulator, Backend, ExecutedVerdict, MatmulPrecision, Metr
 
 use crate::{Row, shape};
 
-/// Key of matmuls in one arithmetic on one backend.
+/// Backend and arithmetic. Kernels that agree in both share a measured peak.
 type Arithmetic = (Backend, Precision, MatmulPrecision, Accumulator);
 
 /// Sets the peak share of every kernel row on a GPU.
@@ -25,7 +25,7 @@ pub(crate) fn set_peak_shares(rows: &mut [&mut Row<'_>]) {
 /// Returns the arithmetic and the throughput of a kernel row on a GPU that executed the requested arithmetic.
 fn arithmetic_and_throughput(row: &Row<'_>) -> Option<(Arithmetic, f64)> {
     shape::kernel(&row.cell.workload)?;
-    // A kernel that executed another arithmetic than requested is neither a peak of the requested one nor comparable with it.
+    // Leave out kernels that executed another arithmetic than requested: their throughput is not comparable.
     row.verdict()
         .filter(|verdict| *verdict == ExecutedVerdict::AsRequested)?;
     let setting = &row.cell.setting;

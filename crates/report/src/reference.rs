@@ -62,7 +62,7 @@ pub struct Reference {
 pub struct Published {
     /// Hardware of the measurement.
     pub hardware: String,
-    /// Label that distinguishes the row beyond its setting.
+    /// Label that distinguishes rows with the same setting.
     pub label: Option<String>,
     /// The part of the setting that the source states.
     pub setting: BTreeMap<Axis, AxisValue>,

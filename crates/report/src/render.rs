@@ -42,7 +42,7 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     Ok(writer.finish("report.html"))
 }
 
-/// Writes files below a folder one at a time, because all of them together would need most of the memory for a large run.
+/// Writes the files of a report below a folder, one at a time. For a large run, all of them together would dominate the memory use.
 pub(crate) struct Writer<'f> {
     folder: &'f Path,
     files: Vec<PathBuf>,

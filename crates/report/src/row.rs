@@ -35,12 +35,12 @@ pub struct Row<'a> {
     pub notes: Vec<String>,
     /// Index of the baseline row.
     pub baseline: Option<usize>,
-    /// Speed relative to the baseline: Hodges–Lehmann ratio over the processes of both.
+    /// Speed relative to the baseline: the median ratio over all pairs of a process of the row and one of the baseline (Hodges–Lehmann).
     pub speed_up: Option<Estimate>,
-    /// Verdict on the speed relative to the baseline. The comparisons of a table form one family of tests.
+    /// Verdict on the speed relative to the baseline, corrected for all comparisons of the table.
     pub speed_verdict: Option<Verdict>,
-    /// p-value of McNemar's exact test against the baseline's predictions on the same test examples, corrected for all comparisons of
-    /// the table.
+    /// p-value of the difference in accuracy from the baseline: McNemar's exact test on the same test examples, corrected for all
+    /// comparisons of the table.
     pub accuracy_p: Option<f64>,
     /// Memory relative to the baseline.
     pub memory_ratio: Option<Estimate>,

@@ -1,10 +1,10 @@
-//! Notes on a row: drift, dependence, throttled samples and outliers of the times, launch-bound steps, and recorded warnings.
+//! Notes on a row: drift, serial correlation, throttling and outliers of the measured times, launch-bound steps, and recorded warnings.
 
 use mantissa_core::{EventKind, Metric, MetricName, Record};
 
 use crate::{digest::Times, estimates::RecordWithDigest, units};
 
-/// Share of the time without a kernel on the device above which a row is launch-bound.
+/// A row is launch-bound if no kernel runs on the device for more than this share of the time.
 pub(crate) const LAUNCH_BOUND: f64 = 0.5;
 
 /// Returns the notes on a row: on the samples of the processes, on launch-bound steps, and the distinct warnings of the records.

@@ -10,7 +10,7 @@ pub(crate) fn kernel(workload: &Workload) -> Option<&Kernel> {
     }
 }
 
-/// Describes the axis `size`; `None` if the shape does not depend on it.
+/// Describes the dimension that the axis `size` sets: `matrix size N (N × N × N)`. `None` if the shape does not depend on `size`.
 pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
     if !kernel.uses_size() {
         return None;

@@ -1,4 +1,4 @@
-//! Access to the raw samples of a run, one record at a time: all of them together would not fit into memory.
+//! Access to the raw samples of a run, one record at a time, because all of them together may not fit into memory.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,11 @@ pub enum Store {
 }
 
 impl Store {
-    /// Reads the samples of a record; `None` if the record has no samples. Series that are not selected keep at most their last `x`.
+    /// Reads the samples of a record; `None` if the record has no samples. From a folder, series that are not selected keep at most their
+    /// last `x` (step or time). From memory, all series are complete.
     ///
     /// # Errors
-    /// Unreadable samples, see [`RunReader::samples`].
+    /// Fails if the samples cannot be read, see [`RunReader::samples`].
     pub fn read(
         &self,
         record: &Record,

@@ -41,8 +41,9 @@ pub fn terminal_tables(report: &Report<'_>) -> Vec<Table> {
     terminal_tables_within(report, WIDTH)
 }
 
-/// Returns the tables of [`terminal_tables`] within `width` columns, unless the axes, the time, the executed precision and the status need
-/// more. Titles list the omitted columns. Numbers are never shortened, and words only while they remain distinct.
+/// Returns the tables of [`terminal_tables`] for a terminal of `width` characters. Columns are omitted and words are shortened until a
+/// table fits. Axes other than the seed, time, executed precision and status are never omitted, so a table may remain wider. Titles list
+/// the omitted columns. Numbers are not shortened, and shortened words remain distinct.
 pub fn terminal_tables_within(report: &Report<'_>, width: usize) -> Vec<Table> {
     let max_rows = report.rows_shown();
     let mut tables = Vec::new();
@@ -59,7 +60,7 @@ const MIN_CLAIM_WIDTH: usize = 12;
 
 /// Returns the claims of the articles with their verdicts and tests. The reasons are only in the page.
 fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
-    // Width for the name of a test.
+    // Limit the width of test names to leave room for the claim.
     let tests = |claim: &ClaimVerdict<'_>| shorten(&claim.tests.join("; "), width * 3 / 10);
     let widths = suite.claims.iter();
     let verdicts = widths.clone().map(|claim| claim.verdict.chars().count()).max()?;

@@ -6,7 +6,7 @@ use mantissa_core::{MetricName, Unit};
 /// Text in place of an absent value.
 pub const ABSENT: &str = "–";
 
-/// Longest time in seconds that is not shown in minutes.
+/// Longest time in seconds that is shown in seconds; longer times are shown in minutes.
 const MAX_SECONDS: f64 = 120.0;
 
 /// Display format of a quantity: factor, unit and number of decimals, shared by an axis or by a value and its interval.
@@ -46,7 +46,7 @@ impl Scale {
             Unit::BytesPerSecond => step(1e-9, "GB/s"),
             Unit::SamplesPerSecond => step(1.0, "samples/s"),
             Unit::TokensPerSecond => step(1.0, "tokens/s"),
-            // Number formats change only the last decimals of these metrics.
+            // Settings often differ only in the last decimals of these metrics.
             _ if matches!(metric, MetricName::TestLoss | MetricName::Perplexity) => Self {
                 factor: 1.0,
                 unit: "",
@@ -97,7 +97,7 @@ impl Scale {
 
     /// Formats the number without its unit.
     pub fn number(self, value: f64) -> String {
-        /// Numbers from this on are not plausible measurements. Scientific notation keeps them from filling a table with digits.
+        /// Numbers from this on are not plausible measurements. They are shown in scientific notation, which takes less space.
         const MIN_SCIENTIFIC: f64 = 1e15;
         let shown = value * self.factor;
         match self.notation {

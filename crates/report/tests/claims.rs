@@ -50,7 +50,7 @@ const F32: (Axis, &str) = (Axis::Precision, "32-true");
 const HIGHEST: (Axis, &str) = (Axis::Matmul, "highest");
 const MIXED: (Axis, &str) = (Axis::Precision, "bf16-mixed");
 
-/// Creates the article's suite with claims of every kind.
+/// Creates a run of an invented article's suite, with claims of every kind.
 fn run_with_claims() -> Run {
     let mut info = suite(
         "article",
@@ -308,7 +308,7 @@ fn shared_test_examples_widen_the_interval_over_seeds() {
     let better = || Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
     let (open, why) = claim_verdict(&run_with_examples(better(), 12, 800, 805));
     assert_eq!(open.name(), "inconclusive", "{why}");
-    // Without results by example, the accuracies' own intervals are even less conclusive.
+    // Without predictions by example, the difference has a wider interval, which comes from the intervals of both accuracies.
     assert_eq!(
         claim_verdict(&run_with_seeds(better(), 6, 1.0)).0.name(),
         "inconclusive"
@@ -342,8 +342,8 @@ fn advice_and_claims_agree_on_the_same_accuracies() {
     assert!(why.contains(&ends), "{ends} in {why}");
 }
 
-/// Creates a run in which f32 predicts `f32` of 1,000 examples correctly under every seed, and mixed precision predicts the same
-/// ones and `mixed - f32` more. The wrong examples differ between the seeds.
+/// Creates a run in which f32 predicts `f32` of 1,000 examples correctly under every seed. Mixed precision predicts the same ones correctly
+/// and `mixed - f32` more. The wrong examples differ between the seeds.
 fn run_with_examples(claimed: Claimed, seeds: u64, f32: u64, mixed: u64) -> Run {
     let mut run = run_with_seeds(claimed, 0, 1.0);
     for seed in 1..=seeds {
@@ -381,7 +381,7 @@ fn settings_at_chance_level_are_not_equally_accurate() {
         why.contains("neither setting is more accurate than chance"),
         "{why}"
     );
-    // A setting that learned and one that did not differ.
+    // A setting above chance level differs from one at chance level.
     assert_eq!(
         claim_verdict(&run_with_examples(same(), 6, 502, 802)).0.name(),
         "refuted"

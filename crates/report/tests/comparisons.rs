@@ -25,7 +25,7 @@ fn text_of(svg: &str) -> String {
     text.collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a training under a precision with one process for each number of seconds.
+/// Adds a training under a precision, with one process per training time in `seconds`.
 fn add_trainings(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
     let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
     run.plan(&cell, None);
@@ -140,7 +140,7 @@ fn dominated_settings_are_grey_and_overlaps_are_not_ranked() {
     let (_, svg) = figure_and_svg(&run, "s-pareto").unwrap();
     let title = "Pareto front of test accuracy and training time: bf16-mixed and 32-true (point estimates)";
     assert!(svg.contains(title), "{svg}");
-    // Each of the two panels has one grey point.
+    // Each of the two panels has one grey point, the dominated setting.
     let grey = svg.matches("<circle").count();
     assert_eq!((grey, svg.matches("fill=\"#8A929E\"").count()), (6, 2), "{svg}");
     add_trainings(&mut run, "16-mixed", &[40.0], 890);
@@ -212,7 +212,7 @@ fn evaluations_show_accuracy_and_agreement_intervals() {
     );
 }
 
-/// Creates the first rungs of the article's ladder, with its published numbers.
+/// Creates the first settings of the article's ladder, in which each setting changes the previous one, with its published numbers.
 fn ladder_run(rungs: usize) -> Run {
     const RUNGS: [[&str; 5]; 6] = [
         ["32-true", "highest", "64", "1", "adam"],

@@ -28,7 +28,7 @@ fn tidy_rows(runs: &[Run]) -> Vec<Line> {
     read(&export_text(runs, ExportFormat::Csv, &[]))
 }
 
-/// Creates a run of one cell with these records.
+/// Creates a run of one cell. `change` returns status and metrics of each repeat.
 fn run_of_one_cell(change: impl Fn(u32) -> (Status, Vec<(MetricName, Metric)>), repeats: u32) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cell = cell("s", &workload("w"), &[]);
@@ -323,7 +323,7 @@ fn precision_and_data_of_differing_processes_are_exported() {
     );
     run.records[1].data = None;
     assert_eq!(data(&run), "synthetic reviews, seed 1; unknown");
-    // The metrics do not include failed records, so these columns do not either.
+    // Failed records are left out of the metrics and also of these columns.
     run.records[1].status = Status::Failed;
     // Without a recorded kernel, emulation is unknown.
     assert_eq!(executed(&run), ["11", "f32", "as-requested", "", "true"]);

@@ -525,7 +525,7 @@ fn kernels_on_listed_gpus_have_a_share_of_the_data_sheet_peak() {
     assert_eq!(of_sheet(&run), 0, "the backend is the CPU");
     on_cuda(&mut run);
     assert_eq!(of_sheet(&run), 30);
-    // 78 of the 156 TFLOP/s in the data sheet for TF32, and more than its 19.5 for f32.
+    // 78 TFLOP/s is half of the 156 TFLOP/s in the data sheet for TF32, and more than its 19.5 for f32.
     for record in &mut run.records {
         record.metrics.insert(
             MetricName::FlopsPerSecond,

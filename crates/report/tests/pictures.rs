@@ -133,7 +133,7 @@ fn estimated_memory_is_shown_next_to_measured_memory() {
     let page = html(&report, &[]).unwrap();
     assert!(page.contains("<small>1.25× the estimated 320.0 MB</small>"));
     assert!(page.contains("150.0 MB less activations, 26.0 MB more copies of weights"));
-    // Without estimates, the summary has no such table.
+    // Without estimates from shapes, the summary does not contain the memory table.
     let without = invented();
     assert!(!markdown(&Report::new(&without).unwrap()).contains("estimated"));
 }
@@ -224,7 +224,7 @@ fn the_chart_has_one_bar_per_setting_for_any_number_of_seeds() {
     let svg = svg_of(&drawn, "article-times");
     let bars = svg.matches("fill=\"#0F6DB4\"").count();
     assert_eq!(bars, 1 + 2, "one in the key and one per setting");
-    // The median over three seeds, and over the two whose loss stayed finite.
+    // Medians over three seeds, and over the two seeds that did not diverge.
     for text in [
         "3.33 min",
         "1.25 min",

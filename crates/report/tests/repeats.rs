@@ -26,7 +26,7 @@ fn run_with_two_settings(baseline: &[f64], candidate: &[f64]) -> Run {
     run
 }
 
-/// Applies `look` to the second row of the first table.
+/// Applies `look` to the second row of the first table and returns the result.
 fn with_second_row<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
     let report = Report::new(run).unwrap();
     look(&report.suites[0].groups[0].rows[1])
@@ -109,7 +109,7 @@ fn every_sequence_length_has_its_own_headline() {
             "{sentences:?}"
         );
     }
-    // Without comparisons, there is a single sentence.
+    // Without comparisons, the headline has a single sentence.
     run.records
         .retain(|record| record.cell.setting.to_string().contains("matmul=highest"));
     run.plan
@@ -307,7 +307,7 @@ fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     });
     let report = Report::new(&run).unwrap();
     let rows = &report.suites[0].groups[0].rows;
-    // 15 examples were correct only with the baseline and none only with this setting: p = 2/2¹⁵, times two comparisons.
+    // 15 examples were correct only with the baseline and none only with this setting. McNemar's p is 2/2¹⁵, times two comparisons.
     assert!((rows[1].accuracy_p.unwrap() - 4.0 / 32_768.0).abs() < 1e-9);
     assert!(
         rows[2].accuracy_p.unwrap() > 0.3,

@@ -15,7 +15,7 @@ use mantissa_report::{Report, load, render, terminal_tables};
 
 const RECORDS: u32 = 10_000;
 const SAMPLES: u32 = 1_000_000;
-/// Memory limit of the design, in MB.
+/// Maximum peak memory in MB, as stated in the design.
 const LIMIT_MEGABYTES: f64 = 300.0;
 /// Maximum size of the page in MB. Browsers struggle with larger ones.
 const PAGE_MEGABYTES: f64 = 20.0;

@@ -44,7 +44,7 @@ fn speed_ratios_of_five_processes_have_an_interval() {
         run_with_times("two", &[("bf16-true", &FIVE), ("32-true", &half)]),
     ];
     let (summary, page) = render_runs(&runs);
-    // The ends of the interval are the third smallest and third largest of the 25 ratios: 2 × 9.9/10.2 and 2 × 10.2/9.9.
+    // The bounds of the interval are the third smallest and third largest of the 5 × 5 ratios: 2 × 9.9/10.2 and 2 × 10.2/9.9.
     let line = |precision: &str| {
         let start = format!("| {precision} |");
         let found = summary.lines().find(|line| line.starts_with(&start));
@@ -122,7 +122,7 @@ fn loss_differences_are_reported_by_precision() {
             "Losses of B and A differ by at most 0 (32-true), 3.91×10⁻³ (bf16-mixed) in the first 20 steps, relative to the larger one."
         ]
     );
-    // A zero differs from a non-zero loss by the share 1 instead of infinity.
+    // Relative to the larger loss, a zero loss differs from a nonzero one by 1 and not by infinity.
     assert_eq!(
         sentences(&[Some(0.0), Some(0.0)], &[Some(0.5), Some(0.0)]),
         [

@@ -65,7 +65,8 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Converts an error of the JSON parser, which may be an I/O error of the file.
+    /// Converts an error of the JSON parser: an I/O error becomes [`FolderError::Read`], any other
+    /// [`FolderError::Malformed`].
     pub(crate) fn of_json(path: &Path, source: serde_json::Error) -> Self {
         let location = path.into();
         match source.is_io() {

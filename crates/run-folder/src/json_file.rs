@@ -10,7 +10,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::FolderError;
 
-/// Schema version of a file or a line; 0 if there is none, as in files whose format never changed.
+/// Schema version of a file or a line; 0 if it has no version, as in files whose format never changed.
 #[derive(Deserialize)]
 pub(crate) struct Version {
     #[serde(default)]

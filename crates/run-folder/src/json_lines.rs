@@ -56,7 +56,7 @@ impl<T: JsonLine> JsonLines<T> {
 }
 
 impl<T: JsonLine, R: BufRead> JsonLines<T, R> {
-    /// Creates a reader for a source at the start of the file. `path` is the path in errors.
+    /// Creates a reader for a source that is at the start of a file. `path` is the path in errors.
     pub fn new(path: &Path, source: R) -> Self {
         Self {
             path: path.to_owned(),
@@ -70,7 +70,8 @@ impl<T: JsonLine, R: BufRead> JsonLines<T, R> {
         }
     }
 
-    /// Returns the number of the last line, from 1. At the end of a complete file, it is one more.
+    /// Returns the number of the line that was read last, from 1. After the end of a complete file, returns one more
+    /// than the number of lines.
     pub fn line(&self) -> usize {
         self.line
     }

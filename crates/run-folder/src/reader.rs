@@ -16,7 +16,7 @@ use crate::{
     read_json, selected_series,
 };
 
-/// Reader of a run folder. Each method reads its file when it is called.
+/// Reader of a run folder. Files are not cached: each method reads its file again.
 #[derive(Debug, Clone)]
 pub struct RunReader {
     folder: PathBuf,
@@ -25,7 +25,7 @@ pub struct RunReader {
 /// The latest attempt of every repeat of every cell.
 #[derive(Debug)]
 pub struct LatestRecords {
-    /// Records, ordered by the first attempt at their repeat in the file.
+    /// Records, in the order of the first attempts at each repeat in the file.
     pub records: Vec<Record>,
     /// True if the last line of the file was truncated by a crash or a full disk. The line is skipped.
     pub is_truncated: bool,
@@ -90,7 +90,7 @@ impl RunReader {
         let mut records: Vec<Record> = vec![];
         for record in reader.by_ref() {
             let mut record = record?;
-            // Collecting the metrics again saves memory: a map that grew entry by entry is half empty.
+            // Rebuild the map to save memory: a map that grew entry by entry is half empty.
             record.metrics = mem::take(&mut record.metrics).into_iter().collect();
             match indices.entry((record.cell.id.clone(), record.repeat)) {
                 Entry::Vacant(index) => {
@@ -112,7 +112,8 @@ impl RunReader {
         })
     }
 
-    /// Reads the samples of a record; `None` if the record has no samples. Of a series that is not selected, only the last `x` is read.
+    /// Reads the samples of a record; `None` if the record has no samples. Series that are not selected keep only their
+    /// last `x` (step or time).
     ///
     /// # Errors
     /// [`FolderError::Outside`], [`FolderError::Read`] or [`FolderError::Malformed`], with paths relative to the folder.
@@ -140,7 +141,7 @@ impl RunReader {
             .map_err(|error| FolderError::of_json(&file, error))
     }
 
-    /// Replaces the error of a missing file.
+    /// Replaces the error of a missing file by [`FolderError::NotARun`] or [`FolderError::NoFolder`].
     fn or_not_a_run(&self, error: FolderError, missing: &'static str) -> FolderError {
         match &error {
             FolderError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -155,7 +156,7 @@ impl RunReader {
     }
 }
 
-/// Returns true if a relative path stays in its folder. Does not consider links.
+/// Returns true if a relative path stays below its folder. Does not resolve links.
 fn is_below(relative: &Path) -> bool {
     relative
         .components()

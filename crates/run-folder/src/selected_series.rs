@@ -8,10 +8,11 @@ use serde::{
     de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-/// Maximum number of values of the selected series together. Matches [`MAX_SAMPLES_BYTES`](mantissa_core::MAX_SAMPLES_BYTES), because a
-/// measured value takes at least ten characters.
+/// Maximum number of values in all selected series together. A file of
+/// [`MAX_SAMPLES_BYTES`](mantissa_core::MAX_SAMPLES_BYTES) contains about as many, because a measured value takes at
+/// least ten characters.
 const MAX_NUMBERS: usize = 6 << 20;
-/// Number of values that take as much memory as an empty series.
+/// Number of values that take as much memory as an empty series. Each series counts as this many additional values.
 const NUMBERS_PER_SERIES: usize = 16;
 
 /// Samples to read.
@@ -37,8 +38,8 @@ impl<'n> SampleSelection<'n> {
     }
 }
 
-/// Deserializer for [`Samples`]. Series whose name is not selected keep only their last `x`. Series with unknown
-/// names, which a later version may write, are skipped.
+/// Deserializer for [`Samples`]. Series whose name is not selected keep only their last `x` (step or time). Series with
+/// unknown names, which a later version may write, are skipped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SamplesSeed<'n> {
     selection: SampleSelection<'n>,
@@ -193,7 +194,7 @@ impl<'de> Visitor<'de> for SeriesSeed<'_> {
     }
 }
 
-/// Deserializer for a list of numbers, up to the limit.
+/// Deserializer for a list of numbers. Fails if more than `left` values are read.
 struct NumbersSeed<'n, T> {
     left: &'n Cell<usize>,
     number: PhantomData<T>,

@@ -1,4 +1,4 @@
-//! Tests of errors and of the choice of records.
+//! Tests of errors and of the selection of the latest records.
 
 use std::{
     fs,

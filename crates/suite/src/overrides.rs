@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the error of an override. The list of all axes is replaced, so that a new axis does not change it.
+    /// Returns the error of an override. Masks the list of all axes, so that a new axis does not change the expected error.
     fn error(text: &str) -> String {
         let axes: Vec<String> = Axis::ALL.iter().map(|axis| format!("`{axis}`")).collect();
         let error = parse_override(text).unwrap_err().to_string();

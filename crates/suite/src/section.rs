@@ -16,7 +16,7 @@ use crate::{
 /// TOML value with its span in the file.
 pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
 
-/// Table with its title in messages and the tables whose keys it inherits.
+/// Table with its title for messages, and the tables whose keys it inherits.
 #[derive(Clone)]
 pub(crate) struct Section<'a> {
     pub(crate) sink: &'a Sink<'a>,
@@ -212,7 +212,7 @@ impl<'a> Section<'a> {
             .ok()
     }
 
-    /// Returns one of the names that `key` accepts, if there is no enum for them.
+    /// Returns one of the names that `key` accepts, for keys without an enum of names.
     pub(crate) fn listed_name(&self, key: &Key) -> Option<&'static str> {
         let Takes::Name(names) = key.takes else {
             return None;

@@ -21,7 +21,7 @@ precision = ["32-true", "16-mixed"]
 batch = [12]
 "#;
 
-/// Returns the errors of a suite. The list of all axes is replaced, so that a new axis does not change them.
+/// Returns the errors of a suite. Masks the list of all axes, so that a new axis does not change the expected errors.
 fn errors(text: &str) -> String {
     let axes: Vec<String> = Axis::ALL.iter().map(|axis| format!("`{axis}`")).collect();
     parse("x", "suites/x.toml", text)

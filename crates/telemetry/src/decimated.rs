@@ -1,11 +1,11 @@
 //! List of bounded length for runs of any duration.
 
-/// Maximum number of items. When it is exceeded, every second item is dropped and the spacing doubles (2.7 minutes at
-/// 100 Hz). Values that must not depend on the spacing (peaks, sums, intervals) are computed from all items as they
+/// Maximum number of items: 2.7 minutes at 100 Hz. When it is exceeded, every second item is dropped and the spacing
+/// doubles. Values that must not depend on the spacing (peaks, sums, intervals) are computed from all items as they
 /// arrive.
 pub(crate) const MAX_ITEMS: usize = 1 << 14;
 
-/// Items in order of arrival. As the list grows, only every second, fourth, … item is kept, and always the last one.
+/// Items in order of arrival. As the list grows, it keeps only every second, fourth, … item, and the last one.
 #[derive(Debug, Clone)]
 pub(crate) struct Decimated<T> {
     kept: Vec<T>,
@@ -54,8 +54,8 @@ impl<T> Decimated<T> {
         self.kept.iter().chain(&self.tail)
     }
 
-    /// Returns the neighbours of a key in a list that is sorted by key: the last item that is not above the key, and the
-    /// first item that is not below the key. They are the same item if its key is equal.
+    /// Returns the neighbours of the key `at` in a list that is sorted by key: the last item with a key ≤ `at`, and the
+    /// first item with a key ≥ `at`. An item with the key `at` is both.
     pub(crate) fn neighbours(&self, at: f64, key: impl Fn(&T) -> f64) -> (Option<&T>, Option<&T>) {
         let above = self.kept.partition_point(|item| key(item) <= at);
         let below = above.checked_sub(1).and_then(|index| self.kept.get(index));

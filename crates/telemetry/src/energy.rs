@@ -5,22 +5,22 @@ use std::ops::Range;
 use crate::{decimated::Decimated, spans::Spans};
 
 /// Minimum window for an energy, in seconds. The power sensors of an A100 or H100 average over 25 to 100 ms (arXiv
-/// 2312.02741), so the two edges of a window of 2 s account for at most a tenth.
+/// 2312.02741), which blurs at most a tenth of a 2 s window: up to 100 ms at each edge.
 pub const MIN_ENERGY_SECONDS: f64 = 2.0;
 
-/// Minimum window for integrating sampled power, as a multiple of the sensor's averaging time. Each edge of the window
-/// is blurred by one averaging time, so both edges together account for at most a tenth.
+/// Minimum window for integrating sampled power, as a multiple of the sensor's averaging time. The sensor blurs each
+/// edge of the window by one averaging time, so it blurs at most a tenth of the window.
 pub const MIN_AVERAGING_TIMES: f64 = 20.0;
 
 /// Minimum share of the window that readings must cover. The rest of the window is assumed to have the same mean power.
 const MIN_COVERAGE: f64 = 0.95;
 
-/// Maximum difference in power between the two halves of a window, as a share of the mean, for the power to count as
-/// steady.
+/// Maximum difference in mean power between the two halves of a window with steady power, as a share of the mean over
+/// the window.
 const STEADY_WITHIN: f64 = 0.05;
 
-/// Maximum step of the counter as a share of its difference over the window. The error at each edge of the window is up
-/// to one step.
+/// Maximum step of the counter as a share of its difference over the window. The counter is off by up to one step at
+/// each edge of the window.
 const MAX_STEP_SHARE: f64 = 0.1;
 
 /// Energy of a window by two methods; each value is absent with a reason if it is not available.
@@ -70,7 +70,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Adds a reading. The time between two readings that are more than `max_gap` seconds apart is unknown.
+    /// Adds a reading. Between two readings that are more than `max_gap` seconds apart, the power is unknown.
     pub(crate) fn push(&mut self, seconds: f64, watts: Option<f64>, joules: Option<f64>, max_gap: f64) {
         if let Some(watts) = watts {
             self.power.push(seconds, watts, max_gap);
@@ -126,10 +126,10 @@ struct Power {
     averaged_seconds: Option<f64>,
 }
 
-/// Sums over the readings from the first one on.
+/// Cumulative sums since the first reading.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
-    /// End of the summed time.
+    /// Time up to which the sums are taken.
     seconds: f64,
     joules: f64,
     /// Covered time in seconds.
@@ -185,7 +185,7 @@ impl Power {
         Ok(watts * length)
     }
 
-    /// Returns the mean power in watts if it is steady. In this case, averaging in the sensor does not distort it.
+    /// Returns the mean power in watts if it is steady. The averaging in the sensor does not distort a steady power.
     fn steady_mean(&self, window: &Range<f64>) -> Result<f64, String> {
         let mean = self.mean(window)?;
         let middle = self.sum_until(f64::midpoint(window.start, window.end));
@@ -245,7 +245,7 @@ impl Counter {
             return Err("the device does not report its energy counter".into());
         }
         let length = check_length(window, MIN_ENERGY_SECONDS, "energy counter")?;
-        // Tolerance at the edges, so that a reading that is slightly late still counts as the one at the edge.
+        // A reading that is slightly late still counts as the reading at the edge.
         let tolerance = length * (1.0 - MIN_COVERAGE) / 2.0;
         let start = self
             .at(window.start, tolerance)
@@ -269,8 +269,8 @@ impl Counter {
         Ok((joules, step))
     }
 
-    /// Returns time and value of the counter at a time, interpolated linearly. If the time is not between known
-    /// readings, returns the nearest reading within `tolerance` seconds.
+    /// Returns time and value of the counter at a time, interpolated linearly. If the time is in a gap between readings,
+    /// returns the last reading before it, or else the first one after it, within `tolerance` seconds.
     fn at(&self, at: f64, tolerance: f64) -> Option<(f64, f64)> {
         match self.readings.neighbours(at, |reading| reading.0) {
             (Some(below), Some(above)) if self.covered.contain(&(at..at)) => {
@@ -286,7 +286,7 @@ impl Counter {
         }
     }
 
-    /// Returns the median of the non-zero differences between readings in the window, in joules.
+    /// Returns the median of the positive differences between consecutive readings in the window, in joules.
     fn step(&self, window: &Range<f64>) -> Option<f64> {
         let inside = self
             .readings
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn thinning_does_not_lose_energy() {
-        // The power alternates with the readings: every second reading alone would report 0 W or 200 W.
+        // The power alternates between 0 W and 200 W. Every second reading alone would average to one of the two.
         let meter = meter_of(400.0, |at| 200.0 * ((at * 100.0).round() % 2.0), |at| 100.0 * at);
         let energy = meter.energy(&(10.0..390.0));
         assert!(near(&energy.integral_joules, 38_000.0), "{energy:?}");

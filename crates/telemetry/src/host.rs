@@ -2,8 +2,8 @@
 
 use crate::{Reading, Source};
 
-/// Source that reads `/proc/self/status` or the `status` file of another process. Only Linux has these files. On other
-/// systems the values are absent.
+/// Source that reads `/proc/self/status` or the `status` file of another process. Only Linux has these files; on other
+/// systems, the values are absent.
 #[derive(Debug, Default)]
 pub struct HostMemory {
     /// Process id. Without one, this process is measured.
@@ -53,8 +53,8 @@ impl Source for HostMemory {
 /// Configures the C library to keep freed memory for later allocations, in one arena for all threads. Returns true on
 /// success.
 ///
-/// The system clears the pages of new memory one by one. For burn's CPU backend, which allocates memory for every
-/// result, this takes a sixth of a training step (measured: docs/performance.md). The memory in use and its peak do not
+/// The system clears the pages of new memory one by one. burn's CPU backend allocates memory for every result, so
+/// clearing takes a sixth of a training step (measured: docs/performance.md). The memory in use and its peak do not
 /// change.
 pub fn keep_freed_memory() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -80,8 +80,8 @@ pub fn keep_freed_memory() -> bool {
     false
 }
 
-/// Resets the peak memory of this process to its current memory. Returns true if the system supports it. Freed memory
-/// that the allocator keeps is returned to the system first, so it does not count as used.
+/// Resets the peak memory of this process to its current memory. Returns true if the system supports it. First, the
+/// allocator returns freed memory to the system, so that this memory does not count as used.
 pub(crate) fn reset_peak() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: returns free pages to the system; no memory in use is touched.

@@ -33,7 +33,7 @@ pub struct OtherProcess {
 pub(crate) struct Log {
     others: Vec<OtherProcess>,
     own_listed: bool,
-    /// Time of the first list in seconds. The measured process had not used the device by then.
+    /// Time of the first list in seconds, before the measured process uses the device.
     first_list: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ impl Log {
     }
 
     /// Returns only processes that certainly belong to other programs. In a container, the driver may list an own process
-    /// under another id. Therefore, if no own process is listed, a process that appears later may be an own one.
+    /// under another id. If no list contains an own process, a process that is not in the first list may be an own one.
     pub(crate) fn result(&self) -> OtherProcesses {
         let Some(first) = self.first_list else {
             return OtherProcesses::Unknown("the driver lists no processes".into());

@@ -13,7 +13,7 @@ pub struct Rate {
     pub period_seconds: Option<f64>,
     /// 99th percentile of the delay of a reading after its scheduled time, in seconds.
     pub late_p99_seconds: Option<f64>,
-    /// Share of the window that is within two requested periods of a reading.
+    /// Share of the window that is at most two requested periods away from a reading.
     pub coverage: f64,
     /// Mean duration of a reading in seconds of wall time.
     pub reading_seconds: Option<f64>,

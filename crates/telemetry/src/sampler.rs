@@ -14,9 +14,11 @@ use mantissa_core::{Event, EventKind};
 use crate::{PERIOD, Peaks, Reading, Source, Throttling, Trace};
 
 /// Minimum time between two full readings, and the sampling period if no source changes faster. Brief readings in
-/// between leave out quantities that are expensive to read or change slowly: host memory (about 30 µs, and the system keeps its peak),
-/// processes (the driver walks a list), utilisation (its own sampling period is 1/6 s to 1 s, NVML reference), ECC
-/// errors.
+/// between leave out quantities that are expensive to read or change slowly:
+/// - host memory: takes about 30 µs, and the system keeps its peak
+/// - processes: the driver walks a list
+/// - utilisation: its own sampling period is 1/6 s to 1 s (NVML reference)
+/// - ECC errors
 const FULL_PERIOD: Duration = Duration::from_millis(100);
 
 /// Maximum time to wait for a reading, after which the run continues without it. A faulty driver can block a call
@@ -45,9 +47,8 @@ enum Command {
 }
 
 impl Sampler {
-    /// Starts sampling every [`PERIOD`], or less often if no source changes that fast. The first reading is complete
-    /// when this returns. Start the sampler before the device is used, because the first reading is the baseline of
-    /// device memory.
+    /// Starts sampling every [`PERIOD`], or less often if no source changes that fast. Returns after the first reading,
+    /// which is the baseline of device memory. Start the sampler before the device is used.
     pub fn start(sources: Vec<Box<dyn Source>>) -> Self {
         let fast = sources.iter().any(|source| source.changes_fast());
         Self::start_every(if fast { PERIOD } else { FULL_PERIOD }, sources)
@@ -98,8 +99,8 @@ impl Sampler {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Returns true if the clock is throttled or was throttled at some time after `since`, according to the readings up
-    /// to now. The last reading counts regardless of its age, because the next one may be late on a busy machine.
+    /// Returns true if a reading since `since` (seconds since the start) or the last reading shows a throttled clock. The
+    /// last reading counts regardless of its age, because the next one may be late on a busy machine.
     pub fn is_throttled(&self, since: f64) -> bool {
         let now = self.seconds();
         let trace = lock(&self.trace);
@@ -154,7 +155,7 @@ impl Sampler {
     }
 }
 
-/// Handle to the trace for a thread that must not block. Such a thread is about to end the process.
+/// Handle to the trace for a thread that must not block because it is about to end the process.
 #[derive(Clone)]
 pub struct TraceHandle(Arc<Mutex<Trace>>);
 
@@ -170,8 +171,8 @@ impl TraceHandle {
     }
 }
 
-/// Returns true if a reading that begins now is brief; `full` is the start of the last full reading. A tolerance of
-/// half a period allows for jitter: a reading that starts slightly early must still be full if it was scheduled to be.
+/// Returns true if a reading that begins now is brief; `full` is the start of the last full reading. The tolerance of
+/// half a period keeps a scheduled full reading full even if it starts slightly early.
 fn is_brief(now: Duration, full: Duration, period: Duration) -> bool {
     now.saturating_sub(full) + period / 2 < FULL_PERIOD
 }
@@ -287,7 +288,7 @@ mod tests {
     #[test]
     fn a_reading_that_starts_slightly_early_is_still_full() {
         let ms = Duration::from_millis;
-        // Full readings are scheduled every time, or every tenth time on a grid that is ten times as fine.
+        // With a period of 100 ms, every reading is full; with 10 ms, every tenth.
         assert!(!is_brief(ms(199), ms(101), FULL_PERIOD));
         assert!(!is_brief(ms(197), ms(102), ms(10)) && is_brief(ms(187), ms(102), ms(10)));
         // The reading after a late full one is brief, so two full readings do not follow each other.

@@ -7,7 +7,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 
 use crate::spans::Spans;
 
-/// Reasons that distort measured times.
+/// Reasons for throttling that distort measured times.
 const HARMFUL: [(ThrottleReasons, &str); 5] = [
     (ThrottleReasons::SW_POWER_CAP, "software power cap"),
     (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
@@ -16,8 +16,8 @@ const HARMFUL: [(ThrottleReasons, &str); 5] = [
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hardware power brake"),
 ];
 
-/// Settings of the user that fix the clock. Idleness is not one of them: the clock of an idle device rises with the
-/// load.
+/// Settings of the user that fix the clock. NVML also has a bit for an idle device, which is not listed here because
+/// the clock rises with the load.
 const FIXED_CLOCKS: [(ThrottleReasons, &str); 3] = [
     (
         ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
@@ -27,13 +27,13 @@ const FIXED_CLOCKS: [(ThrottleReasons, &str); 3] = [
     (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clock setting"),
 ];
 
-/// Returns the harmful reasons in the bits of NVML: heat, power and hardware protection. An idle device and
+/// Returns the reasons for throttling from the bits of NVML: heat, power and hardware protection. An idle device and
 /// [`clock_settings`] do not count as throttling.
 pub fn throttle_reasons(bits: u64) -> Vec<&'static str> {
     names_of(&HARMFUL, bits)
 }
 
-/// Returns those settings in the bits of NVML that fix the clock.
+/// Returns the settings of the user that fix the clock, from the bits of NVML.
 pub fn clock_settings(bits: u64) -> Vec<&'static str> {
     names_of(&FIXED_CLOCKS, bits)
 }
@@ -60,7 +60,7 @@ pub enum Throttling {
 pub struct Throttled {
     /// Reason for the throttling.
     pub reason: &'static str,
-    /// Interval between the readings without the reason before and after, in seconds since the start.
+    /// Interval from the last reading before the reason to the first reading after it, in seconds since the start.
     pub window: Range<f64>,
 }
 

@@ -10,10 +10,10 @@ use crate::{
 };
 
 /// Maximum time between two readings, in periods, over which power is interpolated linearly. In a longer gap, the power
-/// is unknown. Ten periods of 10 ms are the slowest refresh of the sensors (100 ms, arXiv 2312.02741).
+/// is unknown. Ten periods of 10 ms equal the longest refresh interval of the sensors (100 ms, arXiv 2312.02741).
 const MAX_GAP_PERIODS: f64 = 10.0;
 
-/// Number of periods before and after a reading in which its throttle reasons are valid.
+/// Number of periods before and after a reading during which its throttle reasons are valid.
 const REACH_PERIODS: f64 = 2.0;
 
 /// Times in series are rounded to 0.1 ms, about the duration of a reading on a GPU. Most rounded times are multiples of
@@ -23,7 +23,7 @@ const SERIES_TICKS: f64 = 1e4;
 /// Durations of readings in series are rounded to a microsecond.
 const DURATION_TICKS: f64 = 1e6;
 
-/// Quantity with a series: name, a flag that is true if brief readings leave it out, and its value in a reading.
+/// Quantity with a series: its name, true if brief readings leave it out, and the function that returns its value.
 type Quantity = (SeriesName, bool, fn(&Reading) -> Option<f64>);
 
 const QUANTITIES: [Quantity; 12] = [
@@ -93,7 +93,8 @@ pub struct Peaks {
     pub process: Option<u64>,
 }
 
-/// Maximum of a quantity. It is not known if the last reading failed, because the quantity may have increased since.
+/// Maximum of a quantity. The maximum is unknown if the last reading failed, because the quantity may have increased
+/// since.
 #[derive(Debug, Clone, Default)]
 struct Peak {
     max: Option<u64>,
@@ -150,7 +151,7 @@ impl Trace {
         self.readings += 1;
         self.device.push(reading.device_bytes);
         if !reading.brief && (reading.processes.is_none() || reading.process_bytes.is_some()) {
-            // A list without this process is not a failure: the process may not use the device yet, or no longer.
+            // A list without this process is not a failure: the process may not use the device yet or anymore.
             self.process.push(reading.process_bytes);
         }
         self.host_peak = self
@@ -305,8 +306,8 @@ impl Trace {
         self.throttle.intervals()
     }
 
-    /// Returns true if the driver ever listed a process other than the measured one and those that belong to it. If this
-    /// process does not compute, any such process belongs to another program.
+    /// Returns true if the driver ever listed a process that is not marked as own. If this process does not compute on
+    /// the device, any such process belongs to another program.
     pub fn other_processes_listed(&self) -> bool {
         self.other_processes.lists_others()
     }

@@ -1,5 +1,5 @@
-//! Malformed files, as an attacker or a failing disk produces them: small mutations of valid files, identical on every
-//! machine.
+//! Malformed files, as an attacker or a failing disk produces them. They are small, seeded mutations of valid files and
+//! identical on every machine.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -9,16 +9,16 @@ use std::{
 
 use peak_alloc::PeakAlloc;
 
-/// Maximum number of bytes that a reader may allocate, plus [`MEMORY_PER_BYTE`] for each input byte.
+/// Number of bytes that a reader may allocate in addition to [`MEMORY_PER_BYTE`] for each input byte.
 const BASE_MEMORY: usize = 64 << 20;
-/// Bytes that a reader may allocate for each input byte.
+/// Number of bytes that a reader may allocate for each input byte.
 const MEMORY_PER_BYTE: usize = 512;
 /// Maximum duration of a reader. It is long, because the machine may be busy.
 const MAX_DURATION: Duration = Duration::from_secs(20);
-/// Maximum size of a mutated file in bytes, unless the original file is larger.
+/// Maximum size of a mutated file in bytes. If the original file is larger, its size is the maximum.
 const MAX_FILE_BYTES: usize = 64 << 10;
-/// Maximum size of an error message in bytes, plus [`MEMORY_PER_BYTE`] for each input byte. A reader may list all defects
-/// of a file.
+/// Maximum size of an error message in bytes, in addition to [`MEMORY_PER_BYTE`] for each input byte. A reader may list
+/// all defects of a file.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Environment variable that overrides the number of mutated files of each test.
@@ -192,7 +192,7 @@ impl Mutator {
     }
 }
 
-/// Lock that serializes measurements of memory.
+/// Lock that serializes memory measurements, because the allocator counts the bytes of all threads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Returns the peak of allocated bytes during `work`, relative to its start. Returns 0 if [`PeakAlloc`] is not the allocator.
@@ -204,8 +204,9 @@ pub fn peak_allocation(work: impl FnOnce()) -> usize {
     PeakAlloc.peak_usage().saturating_sub(before)
 }
 
-/// Checks that a reader accepts all valid files, and passes it `files` mutations of them. For each mutation, the reader must return a
-/// result or a one-paragraph error, in time and with bounded memory. Memory is checked only if [`PeakAlloc`] is the allocator.
+/// Checks a reader with all valid files, which it must accept, and with `files` mutations of them. For each mutation,
+/// the reader must succeed or return a one-paragraph error, within limits of time and memory. Memory is checked only if
+/// [`PeakAlloc`] is the allocator.
 ///
 /// # Panics
 /// If a valid file is rejected, or the reader panics, takes too long, allocates too much, or returns an empty or overlong

@@ -33,8 +33,9 @@ pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
     found
 }
 
-/// Runs the body of a test, a closure, in a child process without other tests. Tests that depend on process-wide state need it, for
-/// example on launched kernels or allocated memory. Under nextest, each test already has its own process, and the body runs in place.
+/// Runs the body of a test, a closure, in a child process without other tests. Tests need this if they depend on
+/// process-wide state, such as launched kernels or allocated memory. Under nextest, each test already has its own
+/// process, so the body runs in place.
 ///
 /// # Panics
 /// If the body panics, or the child process does not run exactly one test.

@@ -1,13 +1,16 @@
-//! Measures how much sampling slows down the sampled work on this machine. Pieces of work of some milliseconds run back to back while a
-//! sampler reads from time to time: an arithmetic loop on one core and on all cores, and the steps of a small training. The piece in which
-//! a reading begins and the next piece are compared with the two pieces before and the two after, so other load on the machine affects all
-//! of them alike. The program prints the slowdown by readings as a share of the time: the mean with a bootstrap interval, which adds up
-//! over a run, and the median of group means, which ignores outliers. It prints the same for a placebo: the same number of comparisons at
-//! moments half-way between two readings, at which nothing is read. The cost of a reading is the difference from the placebo.
+//! Measures how much telemetry sampling slows down the work on this machine.
+//!
+//! Pieces of work of a few milliseconds run back to back while a sampler takes readings. The work is an arithmetic loop on one core, the same loop
+//! on all cores, and the steps of a small training. The piece in which a reading begins and the next piece are compared with the two pieces before
+//! and the two after. Other load on the machine affects all of them alike.
+//!
+//! The program prints the slowdown as a share of the time: the mean with a bootstrap interval, which is the cost over a whole run, and the median
+//! of group means, which ignores outliers. It prints the same for a placebo: as many comparisons at moments half-way between two readings, at which
+//! nothing is read. The cost of a reading is the difference from the placebo.
 //!
 //! `cargo run --release -p mantissa-worker --example disturbance [READINGS [DEVICE [LIBRARY]]]`: with a device (UUID or PCI bus id), the GPU is
-//! sampled as well, through this machine's NVML or a library file (the stand-in of `tests/nvml`). A run on a GPU takes a hundred readings a
-//! second, nine of ten of them brief. The share is then also printed as if every reading were full, which is an upper bound.
+//! sampled as well, through this machine's NVML or a library file (the stand-in of `tests/nvml`). A run on a GPU takes a hundred readings per
+//! second, of which nine in ten are brief. With a device, the program also prints the share as if all of them were full, which is an upper bound.
 
 use std::{
     env, fs,
@@ -182,9 +185,9 @@ impl Observer for PieceObserver {
     }
 }
 
-/// Returns the extra time of the work around each moment, in seconds: the time of the piece that contains the moment and of the next piece,
-/// which suffers from evicted caches, minus the mean time of the two pieces before and the two after. Skips moments for which one of the
-/// six pieces contains another moment or one of `others`.
+/// Returns the extra time of the work around each moment, in seconds: the time of the piece that contains the moment and of the next piece, which
+/// suffers from evicted caches, minus half the total time of the two pieces before and the two after. Skips moments for which one of the six pieces
+/// contains another moment or one of `others`.
 fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f64> {
     let contains_any = |piece: &Piece, moments: &[Instant]| {
         let before = |moment: Instant| moments.partition_point(|at| *at < moment);

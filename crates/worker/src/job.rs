@@ -65,7 +65,8 @@ pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Re
         }
         Err(error @ WorkloadError::Device(_)) => {
             let reason = error_with_causes(&error);
-            // The kernel reports that it killed a process, but not which. This process is still running, so the kernel killed the peer.
+            // The operating system reports that it killed a process, but not which. This process is still running, so the killed process is the
+            // peer.
             let kills = kills_before.zip(oom_kills());
             let peer_was_killed = peer_id.is_some() && kills.is_some_and(|(before, now)| now > before);
             let status = if is_out_of_memory(&reason) || peer_was_killed {

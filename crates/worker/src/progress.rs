@@ -46,7 +46,7 @@ pub(crate) fn start_heartbeat() {
     });
 }
 
-/// Returns the device events so far, or `None` if they cannot be read at once.
+/// Returns the device events so far, or `None` if another thread has locked the trace (this function does not wait).
 pub(crate) fn device_events() -> Option<Vec<Event>> {
     TRACE_HANDLE.get().and_then(TraceHandle::events)
 }

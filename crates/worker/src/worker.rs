@@ -12,7 +12,8 @@ use crate::{job::execute, messages::send, panic_hook::exit_on_panic, progress::s
 /// Runs the request on standard input. `own_model` is the model of the user's program. Prints only messages on standard output.
 pub fn worker(own_model: Option<&OwnModel>) -> WorkerExit {
     exit_on_panic();
-    // A process started through a file descriptor is named after the descriptor's number. Systems without this file set the correct name.
+    // Set the process name, because Linux names a process that is started through a file descriptor after the descriptor's number. Systems without
+    // `/proc/self/comm` set the correct name.
     let _ = std::fs::write("/proc/self/comm", "mantissa");
     let request: Request = match serde_json::from_reader(io::stdin().lock()) {
         Ok(request) => request,
@@ -23,7 +24,7 @@ pub fn worker(own_model: Option<&OwnModel>) -> WorkerExit {
     };
     start_heartbeat();
     if request.cell.setting.backend() == Backend::Flex && request.peer.is_empty() {
-        // Must run before other threads create arenas. If the C library rejects the setting, steps are only slower.
+        // Must run before other threads create arenas of `malloc`. If the C library rejects the setting, steps are only slower.
         keep_freed_memory();
     }
     // Use a new thread, because the parent cannot choose the stack size of the main thread.

@@ -32,7 +32,7 @@ pub fn run(
     if backend == Backend::Flex {
         return on_device(cell, inputs, own_model, observer);
     }
-    // Load the kernels before the first use of the GPU, and detecting the GPU may already use it.
+    // Load the kernels first: this must precede the first use of the GPU, and detecting the GPU may already use it.
     let kernel_cache = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     let unchecked = permit_checked(backend, inputs);
     let result = on_device(cell, inputs, own_model, observer);

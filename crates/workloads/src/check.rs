@@ -13,7 +13,7 @@ use crate::{
     precompile::{fail_if_rejected, launch_one},
 };
 
-/// Candidate kernel to check.
+/// Candidate kernel to check: one of the implementations of an operation among which the autotuner selects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelToCheck {
     /// Cell with the setting of the check.
@@ -40,7 +40,7 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
             });
         }
     };
-    // Candidates that use matrix units fall back to candidates that do not.
+    // Always add the f32 matmul candidates, which do not use matrix units. Candidates that use matrix units fall back to them.
     add(
         matmul_cell(
             backend,

@@ -249,7 +249,7 @@ mod tests {
             "the accuracy of random weights is recorded"
         );
         assert_eq!(single.samples.series[0].values().count(), 3);
-        // The measure phase reports its start and each of three batches. Evaluate reports only its start.
+        // The measure phase reports its start and each of three batches. The evaluate phase reports only its start.
         let phases =
             |recorder: &PhaseRecorder, phase| recorder.0.iter().filter(|seen| **seen == phase).count();
         assert_eq!(

@@ -321,8 +321,8 @@ pub(crate) fn generate_texts(
 }
 
 impl Texts {
-    /// Builds the outcome. `read` describes the weights if they were read from a checkpoint. The last argument is the time of loading and
-    /// of the warm-up in seconds.
+    /// Builds the outcome. `read` describes the weights if they were read from a checkpoint. The last argument contains the seconds of loading and
+    /// of the warm-up.
     pub fn outcome(
         self,
         task: &GenerateTask,
@@ -562,7 +562,7 @@ mod tests {
         for _ in 0..20_000 {
             counts[sample_token(&logits, 2.0, &mut rng) as usize] += 1;
         }
-        // Odds of e to 1, after the division by two.
+        // The logits differ by 2. Divided by the temperature of 2, they differ by 1, so the odds are e to 1.
         let share = f64::from(counts[1]) / 20_000.0;
         let expected = 1f64.exp() / (1.0 + 1f64.exp());
         assert!((share - expected).abs() < 0.015 && counts[2] == 0, "{counts:?}");

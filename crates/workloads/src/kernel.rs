@@ -93,7 +93,7 @@ pub(crate) fn kernel(
     match task.kernel {
         Kernel::Matmul(shape) => {
             let operands = matmul::Operands::new(shape.of(size), &mut inputs);
-            // Models compute single matmuls, and a backend may compute a batch of one matmul differently.
+            // Use two dimensions, as models do: a backend may compute a batch of one matmul differently from a single matmul.
             if operands.batch() == 1 {
                 measure::<2>(&operands, &inputs, task, begun, observer)
             } else {
@@ -161,8 +161,8 @@ fn measure<const D: usize>(
 
     progress(observer, device, Phase::WarmUp, 0, 1);
     let timing = Timing::for_backend(setting.backend(), device)?;
-    // The first launch autotunes. It runs outside of a profiling window, because a candidate that fails on the device would fail the
-    // window.
+    // The first launch autotunes. It runs outside of a profiling window, because a candidate kernel that fails on the device would make the window
+    // fail.
     let begun = Instant::now();
     let result = operation.launch(&first, &compute);
     sync(device)?;

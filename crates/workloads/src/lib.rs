@@ -1,6 +1,6 @@
 //! Models and tasks that a worker process executes.
 //!
-//! [`run`] runs one cell and returns the measurements. Other crates summarize them.
+//! [`run`] runs one cell (a model or a kernel under one setting) and returns its raw measurements. Other crates summarize them.
 
 pub mod backend;
 mod check;

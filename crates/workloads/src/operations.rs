@@ -1,4 +1,4 @@
-//! Operations of a cell that sum products, whose precision is probed and whose kernels are checked.
+//! Operations of a cell that sum products. Their precision is probed, and their kernels are checked.
 
 use mantissa_core::{Attention, Cell, KernelKind, Model, Task};
 use mantissa_precision::Operation;

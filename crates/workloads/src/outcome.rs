@@ -229,7 +229,7 @@ pub enum TaskMeasurements {
     Kernel {
         /// Floating-point operations of one launch, for compute-bound kernels.
         flops: Option<f64>,
-        /// Bytes of one launch, for memory-bound kernels; with the series `copy_seconds`.
+        /// Memory traffic of one launch, for memory-bound kernels. The series `copy_seconds` contains the times of the copy.
         traffic: Option<Traffic>,
         /// Measurements of the same matmul with cuBLASLt and the series `cublas_seconds`, or the reason why cuBLASLt cannot compute it. Absent if
         /// cuBLASLt is not available or the kernel is not a single matmul.
@@ -298,7 +298,7 @@ pub struct Traffic {
     pub windows: Vec<Range<Instant>>,
 }
 
-/// Numeric error of a kernel's result. Each error is a Frobenius norm divided by that of the reference.
+/// Numeric error of a kernel's result. The first four errors are Frobenius norms of differences, divided by the norm of the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NumericError {
     /// Total error.

@@ -86,11 +86,11 @@ pub(crate) fn warm_up(
     unreachable!("the number of warm-up launches is limited")
 }
 
-/// Samples until half the width of the median's 95 % interval is at most `max_noise` of the median, or until a limit is reached. The time limit
+/// Samples until half the width of the median's 95 % interval is at most `max_noise` times the median, or until a limit is reached. The time limit
 /// applies only after `min_samples`.
 ///
-/// A throttled launch is repeated after a cooldown; its time is recorded, but does not count as a sample. After `max_samples` repetitions
-/// or `max_seconds` of repetitions, throttled launches are no longer repeated and count as samples.
+/// A throttled launch is repeated after a cooldown. Its time is recorded, but does not count as a sample. After `max_samples` repetitions or
+/// `max_seconds` of repetitions, throttled launches are no longer repeated and count as samples.
 pub(crate) fn sample(
     limits: impl Into<Limits>,
     mut launch: impl FnMut(u32) -> Result<(Launch, bool), WorkloadError>,
@@ -330,13 +330,13 @@ mod tests {
             sample_with_clocks(&task_with_limit(1e6), fails_at(30)),
             (200, "max samples".into())
         );
-        // Wall-clock samples from before the failure count.
+        // The stopping rule counts all wall-clock samples, including those before the failure of the device clock.
         let both = |number: u32| Timed {
             device: Some(1.0 + f64::from(number % 7)).filter(|_| number != 60),
             wall: 10.0,
         };
         assert_eq!(sample_with_clocks(&task_with_limit(1e6), both).1, "noise reached");
-        // A failure in a repeated launch counts, too.
+        // A failure of the device clock in a repeated launch also switches to the wall clock.
         let mut started = false;
         let sampled = sample(&task_with_limit(1e6), |number| {
             let first = !std::mem::replace(&mut started, true);

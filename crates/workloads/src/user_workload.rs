@@ -20,10 +20,10 @@ pub use own_model::OwnModel;
 
 /// User-defined classifier and its data. `examples/own_model.rs` contains a complete program.
 ///
-/// The module is an ordinary burn module. [`Autocast`](mantissa_precision::Autocast) records and replays the module, so that its layers and
-/// tensor operations compute in the formats of each setting. In true settings, its parameters have the setting's format, too. Modules that
-/// cannot be replayed are rejected before the measurement: modules with frozen parameters, with running statistics of batch norms (which burn
-/// keeps inside the module), or with `detach`, because a replay does not stop gradients.
+/// The module is an ordinary burn module. [`Autocast`](mantissa_precision::Autocast) records and replays the module, so that its layers and tensor
+/// operations compute in the formats of each setting. In true settings, its parameters have the setting's format, too. Three kinds of modules
+/// cannot be replayed and are rejected before the measurement: with frozen parameters, with running statistics of batch norms (which burn keeps
+/// inside the module), and with `detach` (a replay does not stop gradients).
 ///
 /// [`model`](Self::model), [`input`](Self::input) and [`forward`](Self::forward) run for every micro-batch. They create tensors on the given
 /// `device`, and must not read them or move them (`to_device`).

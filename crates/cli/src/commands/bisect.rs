@@ -23,7 +23,7 @@ use crate::{
 /// Exit code that marks a commit as untestable in `git bisect run`.
 const UNTESTABLE: u8 = 125;
 
-/// Finds the first commit whose program is worse than the program of the good commit. Builds and measures in a separate work tree.
+/// Finds the first commit whose program is worse than that of the good commit. Builds and measures in a separate work tree.
 pub(crate) fn bisect(arguments: &BisectArguments, printer: &Printer) -> Result<Exit> {
     for (option, hint) in [
         ("--repeats", "pass it before `--`"),
@@ -139,7 +139,7 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
 /// 125 if it cannot be built or measured or the result is inconclusive.
 pub(crate) fn step(arguments: &BisectStepArguments, printer: &Printer) -> Exit {
     test_commit(arguments, printer).unwrap_or_else(|error| {
-        // `git bisect` would interpret the exit code of an ordinary error as a bad commit.
+        // `git bisect` would treat the exit code of an ordinary error as a bad commit.
         printer.warn(&format!("{error:#}"));
         Exit::Code(UNTESTABLE)
     })

@@ -1,4 +1,4 @@
-//! `mantissa check-kernels`: candidate kernels against float64.
+//! `mantissa check-kernels`: compares candidate kernels with float64.
 
 use std::{collections::BTreeMap, fs};
 

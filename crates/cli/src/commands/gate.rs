@@ -72,7 +72,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
                 (baseline, candidate) = (new_baseline, new_candidate);
             }
             Ok(Some(signal)) => return Ok(Exit::Stopped(signal)),
-            // Keep the earlier result and the data it is based on.
+            // Keep the earlier result and its data.
             Err(error) => {
                 printer.warn(&format!("cannot measure inconclusive cells again: {error:#}"));
                 break;
@@ -118,7 +118,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
     })
 }
 
-/// Renders the tables in the width of the terminal, the differences that `--allow-mismatch` accepts, and the verdict as the last line.
+/// Renders the tables in the width of the terminal, then the differences that `--allow-mismatch` accepts, and last the verdict.
 fn terminal_text(report: &GateReport) -> String {
     /// Width of text that is not printed to a terminal.
     const WIDTH: u16 = 110;
@@ -217,8 +217,8 @@ pub(crate) fn policy_of(path: Option<&Path>) -> Result<Policy> {
     Ok(path.map(Policy::read).transpose()?.unwrap_or_default())
 }
 
-/// Returns the history of `--history`, else the one in the folder of baselines, if it exists. The history of `--history` has to exist
-/// unless this run may create it.
+/// Returns the history of `--history`, else the one in the folder of baselines, if it exists. Fails if the file of `--history` does not
+/// exist and this run may not create it.
 fn history(options: &ComparisonOptions, may_create: bool) -> Result<History> {
     let default = options.baselines.join(History::FILE);
     match &options.history {

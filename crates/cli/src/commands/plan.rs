@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     let selection = &arguments.selection;
     let found = suites::select(selection)?;
-    // A plan may be made for another machine.
+    // Another machine may run the plan.
     let backend = selection
         .named_backend()
         .map_or_else(|| choose_backend(&Burn, None), Ok)?;

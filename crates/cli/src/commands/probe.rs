@@ -1,7 +1,7 @@
 //! `mantissa probe`: compares the precision that the hardware executes with the requested one, setting by setting.
 //!
-//! Each setting is a cell that runs a tiny kernel in a worker process. Only `executed` of its record is used. A device that fails, hangs or
-//! runs out of memory is reported in the row of the setting, as in a run.
+//! Each setting is a cell that runs a tiny kernel in a worker process. The probe uses only `executed` of its record. If the device fails,
+//! hangs or runs out of memory, the row of the setting reports it, as in a run.
 
 use std::collections::BTreeMap;
 

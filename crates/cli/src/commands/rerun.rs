@@ -51,11 +51,11 @@ impl<'a> Rerun<'a> {
         })
     }
 
-    /// Measures cells again with twice as many processes, because the same number would leave most of the cells inconclusive. Returns the
+    /// Measures cells again until they have twice as many processes; with the same number, most cells would remain inconclusive. Returns the
     /// signal if one stopped the measurement.
     ///
-    /// For these cells, only the new processes count: the recorded processes of a run ran at about the same time and are not independent. With
-    /// `--against`, the processes of both programs alternate, to expose both to the same disturbances.
+    /// The new processes of these cells replace the recorded processes, which ran at about the same time and are not independent. With
+    /// `--against`, the processes of both programs alternate, so that disturbances affect both.
     pub fn measure(
         &mut self,
         cells: &BTreeSet<CellId>,

@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     };
     stop.restore_default_signals();
     let exit = conclude(&finish, arguments.json, printer)?;
-    // With `--all`, some suites need hardware that this machine lacks. A suite selected by name is expected to run.
+    // `--all` includes suites for hardware that this machine lacks. A suite selected by name is expected to run.
     let selected_by_name = arguments.resume.is_none() && !arguments.selection.all;
     Ok(skipped_suites(&finish, selected_by_name, printer).unwrap_or(exit))
 }

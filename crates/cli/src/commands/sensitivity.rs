@@ -72,7 +72,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     Ok(Exit::Success)
 }
 
-/// Timeout in seconds that never expires. Users stop a long test with Ctrl-C.
+/// Timeout in seconds (three years), which never expires. Users stop a long test with Ctrl-C.
 const NO_TIMEOUT: f64 = 1e8;
 
 /// Reduces a plan to its first f32 training cell, which then tests its model with fewer bits.
@@ -103,7 +103,7 @@ fn reduce_to_one_cell(plan: &mut Plan) -> Result<()> {
     plan.cells = vec![planned];
     let suite = plan.suites.iter_mut().find(|found| found.name == suite);
     let suite = suite.context("a plan has the suites of its cells")?;
-    // Expectations, claims and the timeout of the suite do not apply, because this cell also tests each layer and number of bits.
+    // Expectations, claims and the timeout of the suite do not apply: this cell also tests each layer and number of bits.
     suite.expectations.clear();
     suite.claims.clear();
     suite.timeout_seconds = NO_TIMEOUT;
@@ -154,7 +154,7 @@ fn layer_table(trials: &[FormatTrial]) -> Table {
         };
         let has_fewer_exponent_bits =
             |trial: &&FormatTrial| trial.layout.exponent_bits() < Format::F32.exponent_bits();
-        // Of the formats with fewer exponent bits, only those with the most fraction bits isolate the effect of the exponent.
+        // To isolate the effect of the exponent, use only those formats with fewer exponent bits that have the most fraction bits.
         let max_fraction_bits = layer_trials()
             .filter(has_fewer_exponent_bits)
             .map(|trial| trial.layout.fraction_bits())

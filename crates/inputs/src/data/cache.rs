@@ -15,7 +15,7 @@ use mantissa_core::read_regular;
 
 use super::{DataError, Tokenized, ids::Ids};
 
-/// Must change with the file layout, and with any change in tokenization that the cache key does not cover.
+/// Magic line. It must change with the file layout, and with any change in tokenization that the cache key does not cover.
 const MAGIC: &[u8; 18] = b"mantissa tokens 3\n";
 
 /// Contents of a cache file.
@@ -43,7 +43,8 @@ pub(super) fn hasher() -> blake3::Hasher {
     hasher
 }
 
-/// Returns the entry in `file`, or creates and stores it. An entry that cannot be stored gets a note, and every worker creates it again.
+/// Returns the entry in `file`, or creates and stores it. If the entry cannot be stored, adds a note to it. Every worker then creates the entry
+/// again.
 pub(super) fn load_or_create(
     file: &Path,
     make: impl FnOnce() -> Result<Entry, DataError>,

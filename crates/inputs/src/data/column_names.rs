@@ -54,8 +54,8 @@ pub struct ColumnNames {
     pub text: Option<String>,
 }
 
-/// Rejects a header in which several columns may be the label or the text. The first of `names`, which is `label` or `text`, takes
-/// precedence over the others, except if there is a second text.
+/// Rejects a header in which several columns may be the label or the text. The first of `names` (`label` or `text`) takes precedence over the
+/// others, unless the header also has a column for a second text.
 pub(super) fn reject_ambiguous_columns<'a>(
     what: &'static str,
     header: impl Iterator<Item = &'a str>,

@@ -22,8 +22,8 @@ use super::{
 /// Number of bytes of text that are encoded in parallel.
 const BLOCK_BYTES: usize = 4 << 20;
 
-/// Loads the `requested` splits of running text in passages of at most `sequence` tokens. `classes` of the data set is the number of token
-/// ids.
+/// Loads the `requested` splits of running text in passages of at most `sequence` tokens. The field `classes` of the data set is the size of the
+/// vocabulary.
 ///
 /// [`Reading::data`] is a text file, a JSON Lines file, or a folder with such files for training, validation and test. The files may be
 /// gzipped. In JSON Lines, every line is a document, whose text has the key `text` or the key given by the user. In a text file,

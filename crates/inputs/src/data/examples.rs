@@ -86,8 +86,8 @@ fn marks_missing_label(label: &str) -> bool {
 
 /// Maps labels to class numbers and groups the rows by part.
 ///
-/// For training, and without a checkpoint, the classes are the labels of the training part, or of all rows if no row
-/// belongs to it. Otherwise all labels must be classes of the checkpoint.
+/// If `for_training` is true or there is no checkpoint, the labels of the training part define the classes; without a training part, the labels of
+/// all rows do. Otherwise, all labels must be classes of the checkpoint.
 pub(super) fn number_labels(
     rows: Vec<Row>,
     known: Option<&KnownClasses>,

@@ -88,8 +88,8 @@ impl ImagePreprocessing {
         }
     }
 
-    /// Reads the configuration next to a checkpoint (a file or a folder) of a model with inputs of `edge` × `edge`
-    /// pixels. Without a configuration, returns [`usual`](Self::without_config).
+    /// Reads the configuration next to a checkpoint (a file or a folder) of a model with inputs of `edge` × `edge` pixels. Without a configuration,
+    /// returns [`without_config`](Self::without_config).
     ///
     /// # Errors
     /// A malformed configuration, or one with values that are not implemented; the message names the fields.

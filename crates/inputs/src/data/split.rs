@@ -104,9 +104,10 @@ pub fn divided<T>(
 
 /// Splits the examples as `split` defines. Shuffles every part with the seed of the split first, because files are often sorted by label.
 ///
-/// Without `join`, the parts of the data are kept. The sizes `train` and `test` are then upper limits. The size `validation` is an upper
-/// limit for the validation part. Without a validation part, it is the exact number of examples that are taken from the training part. With
-/// `join`, or if the data has no test part, all examples are pooled, and exactly the requested sizes are taken from the pool.
+/// Without `join`, the parts of the data are kept, and `train`, `validation` and `test` are upper limits of their sizes. If the data has no
+/// validation part, exactly `validation` examples are taken from the training part.
+///
+/// With `join`, or if the data has no test part, all examples are pooled, and exactly the requested sizes are taken from the pool.
 pub(super) fn apply_split<T>(predefined: PredefinedSplits<T>, split: &Split) -> Result<Splits<T>, DataError> {
     let PredefinedSplits {
         mut train,
@@ -142,7 +143,8 @@ pub(super) fn apply_split<T>(predefined: PredefinedSplits<T>, split: &Split) -> 
     }
 }
 
-/// Takes test, validation and training examples from the pool. One of `train` and `test` may be unset, and gets the remaining examples.
+/// Removes test, validation and training examples from the pool. One of `train` and `test` may be unset. That part then gets the remaining
+/// examples.
 fn split_pool<T>(mut pool: Vec<T>, split: &Split) -> Result<Splits<T>, DataError> {
     let sizes = [split.train, Some(split.validation), split.test];
     let requested: u64 = sizes.into_iter().flatten().map(u64::from).sum();

@@ -1,8 +1,8 @@
 //! Token ids of a corpus on disk, for corpora larger than the memory. Ids are written as they are produced, and memory-mapped for reading.
 //!
 //! A file consists of a magic line, the BLAKE3 hash of the payload, and the payload. The payload is little-endian: every id in 32 bits, then a
-//! 64-bit number per document (four times its number of ids plus the number of its part), then the number of documents in 64 bits. The file is
-//! written under a temporary name and renamed. A file that does not match its hash is ignored.
+//! 64-bit number per document (4 · number of ids + index of its part in [`PARTS`]), then the number of documents in 64 bits. The file is written
+//! under a temporary name and renamed. A file that does not match its hash is ignored.
 
 use std::{
     fs::{self, File},
@@ -20,7 +20,7 @@ use mantissa_core::open_regular;
 use super::{DataError, examples::Part, ids::Ids};
 use crate::weights::Mapped;
 
-/// Must change with the file layout, and with any change in tokenization that the cache key does not cover.
+/// Magic line. It must change with the file layout, and with any change in tokenization that the cache key does not cover.
 const MAGIC: &[u8; 24] = b"mantissa token stream 3\n";
 /// Offset of the ids in the file.
 const IDS_OFFSET: usize = MAGIC.len() + blake3::OUT_LEN;

@@ -77,7 +77,7 @@ impl Vocabulary {
         Self::from_words(punctuation.into_iter().chain(grammar::words()), 'a'..='z')
     }
 
-    /// Builds a vocabulary of the most frequent words of these examples, with ties in alphabetical order, and of frequent characters, which
+    /// Builds a vocabulary of the most frequent words of these examples (ties in alphabetical order) and of frequent characters. The characters
     /// keep unknown words rare.
     ///
     /// Does not use `WordPieceTrainer`, because its ids and tie-breaking depend on the order of a hash map and may differ between machines.

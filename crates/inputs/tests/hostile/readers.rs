@@ -1,4 +1,5 @@
-//! Readers of data, tokenizers and models. Each takes bytes and returns the error message. The fuzz targets call the same functions.
+//! Readers of data, tokenizers and models. Each function reads bytes, and returns the error message if it rejects them. The fuzz targets call the
+//! same functions.
 
 use std::{
     fmt::Display,

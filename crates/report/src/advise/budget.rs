@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::units;
 
-/// Limits that a setting must keep, and the quantity to minimize.
+/// Limits on a setting, and the quantity to minimize.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Budget {
     /// Maximum loss of test accuracy against the baseline, as a share of the examples.

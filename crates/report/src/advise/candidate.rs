@@ -16,7 +16,7 @@ pub(crate) struct Work<'r, 'a> {
     /// Label that distinguishes this work from other work of the group, such as `size 1024 · distribution normal`. Empty if all
     /// settings do the same work.
     pub label: String,
-    /// Settings in plan order, without those that were not run or were skipped.
+    /// Settings that ran, in plan order.
     pub candidates: Vec<Candidate<'r, 'a>>,
 }
 
@@ -63,8 +63,8 @@ pub(crate) fn works<'r, 'a>(group: &'r Group<'a>) -> Vec<Work<'r, 'a>> {
     works
 }
 
-/// Sets the baseline row of each setting, seed by seed. All baseline rows belong to one setting: if it failed for a seed, no other
-/// setting replaces it.
+/// Sets the baseline row of each setting, seed by seed. All baseline rows belong to one setting. If that setting failed for a seed, the
+/// seed has no baseline.
 fn set_baselines(candidates: &mut [Candidate<'_, '_>]) {
     let Some(base) = choose_baseline(candidates) else {
         return;
@@ -178,7 +178,7 @@ impl<'r, 'a> Candidate<'r, 'a> {
         (mine, theirs)
     }
 
-    /// Returns the ratio of a metric to the baseline's.
+    /// Returns the ratio of a metric to that of the baseline.
     pub fn ratio(&self, metric: MetricName) -> Option<Estimate> {
         let (mine, theirs) = self.values_with_baseline(metric);
         hodges_lehmann_ratio(&mine, &theirs)
@@ -194,7 +194,7 @@ impl<'r, 'a> Candidate<'r, 'a> {
     }
 
     /// Returns the accuracy lost against the baseline as a share of the examples, positive if the setting is worse. `None` unless the loss
-    /// is known for every seed. Claims about accuracies are tested with the same interval.
+    /// is known for every seed. Tests of claims about accuracies use the same interval.
     pub fn loss(&self) -> Option<Estimate> {
         let losses: Option<Vec<Estimate>> = self
             .rows
@@ -205,8 +205,8 @@ impl<'r, 'a> Candidate<'r, 'a> {
         mean_over_seeds(&losses?)
     }
 
-    /// Returns the distance from the baseline: the bits of weights and operands that the setting gives up, then the number of axes that
-    /// differ. The baseline itself has the smallest distance.
+    /// Returns the distance from the baseline: first the number of bits by which weights and operands are narrower, then the number of axes
+    /// that differ. The baseline itself has the smallest distance.
     pub fn distance(&self) -> (u32, usize) {
         let Some((row, base)) = self.pairs().next() else {
             return (u32::MAX, usize::MAX);

@@ -1,4 +1,5 @@
-//! Selects the settings within the budget and chooses the cheapest of them.
+//! Selects the settings within the budget and chooses the cheapest of them. A cost is *shown* to be higher, lower or equal if the verdict
+//! of [`judge`] is conclusive.
 
 use mantissa_analysis::{Estimate, Groups, Verdict, judge, pareto};
 use mantissa_core::{Better, ExecutedVerdict, MetricName, Record, TaskKind};
@@ -39,10 +40,9 @@ pub(crate) struct Choice<'r, 'a> {
     pub is_quality_measured: bool,
     /// Every setting that ran.
     pub assessed: Vec<Assessed<'r, 'a>>,
-    /// Index of the setting within the budget with the lowest median cost. If other settings are shown to be as cheap, the index of the
-    /// one nearest to the baseline.
+    /// Index of the chosen setting (see [`choose_cheapest`]); `None` if no setting was chosen.
     pub chosen: Option<usize>,
-    /// `true` if the setting nearest to the baseline was chosen among those shown to be as cheap.
+    /// `true` if the chosen setting is the one nearest to the baseline among those shown to be equally cheap.
     pub is_nearest: bool,
     /// The other settings within the budget, each with its verdict against the chosen one. `Regressed` means significantly costlier.
     pub rivals: Vec<(usize, Verdict)>,
@@ -56,8 +56,8 @@ impl Choice<'_, '_> {
         self.assessed.get(self.chosen?)
     }
 
-    /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than the baseline. If the baseline is not within the
-    /// budget, returns `true` if every other setting within the budget is shown to be costlier or equal.
+    /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than it. If the baseline is not within the budget,
+    /// all other settings within the budget must be shown to be equal or costlier instead.
     pub fn is_shown(&self) -> bool {
         self.is_shown_against(self.chosen, &self.rivals)
     }
@@ -86,7 +86,7 @@ impl Choice<'_, '_> {
 
 /// Returns the metric that measures the cost of a setting.
 ///
-/// Energy is not available for kernels and generations: it covers all sampled launches, and their number differs between settings.
+/// Kernels and generations are not compared by energy: it covers all sampled launches, and their number differs between settings.
 pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
     let energies = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
     match goal {
@@ -134,8 +134,8 @@ fn is_quality_measured(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> b
     ran.any(|candidate| candidate.median(quality).is_some())
 }
 
-/// Chooses the cheapest setting. Among settings shown to be as cheap, chooses the one nearest to the baseline, unless that one would not
-/// be shown to be cheaper than the baseline.
+/// Chooses the setting with the lowest median cost within the budget. Prefers a setting shown to be equally cheap if it is nearer to the
+/// baseline ([`Candidate::distance`]) and [`Choice::is_shown`] holds for it.
 fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
     let Some(cheapest) = cheapest(choice, cost, |one| one.is_within_budget()) else {
         return;
@@ -263,7 +263,7 @@ fn memory_violation(group: &Group<'_>, candidate: &Candidate<'_, '_>, limit: f64
     (peak > limit).then(|| format!("its peak memory of {} is above {}", text(peak), text(limit)))
 }
 
-/// Returns the cheapest finished setting that matches the predicate, the first one in a tie.
+/// Returns the finished setting with the lowest median cost among those that `accepts` selects; the first one in a tie.
 pub(crate) fn cheapest(
     choice: &Choice<'_, '_>,
     cost: MetricName,

@@ -45,7 +45,7 @@ fn ran(row: &Row<'_>) -> bool {
     row.status.is_some_and(|status| status != Status::Skipped)
 }
 
-/// Lists the combinations of precision, matmul and accumulator that can run but did not.
+/// Lists the valid combinations of precision, matmul and accumulator that did not run.
 fn missing_arithmetic(group: &Group<'_>) -> Option<String> {
     let template = &group.rows.iter().find(|row| ran(row))?.cell.setting;
     let arithmetic = |setting: &Setting| (setting.precision(), setting.matmul(), setting.accumulator());
@@ -114,7 +114,7 @@ fn arithmetic_variants(template: &Setting) -> Vec<Setting> {
 /// Counts the planned cells that did not run, by reason.
 fn not_run(group: &Group<'_>) -> Vec<String> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    // Undefined combinations cannot be tested.
+    // Leave out undefined combinations, which cannot run.
     let untested = group.rows.iter().filter(|row| !ran(row) && !is_undefined(row));
     for row in untested {
         *reasons

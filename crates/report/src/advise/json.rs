@@ -1,4 +1,4 @@
-//! Data model of the advice, as printed by `--json`.
+//! Data model of the advice, as printed by `--json`. A cost is *shown* to be higher, lower or equal if its test is conclusive.
 
 use mantissa_analysis::{Estimate, Interval};
 use mantissa_core::{Backend, CellId, MetricName, TaskKind};
@@ -24,7 +24,7 @@ pub struct Advice {
     pub schema: u32,
     /// Name of the run folder.
     pub run: String,
-    /// Budget that the settings must keep.
+    /// Limits on the settings, and the quantity to minimize.
     pub budget: Budget,
     /// Warnings about the run.
     pub warnings: Vec<Banner>,
@@ -58,12 +58,13 @@ pub struct WorkAdvice {
     pub work: String,
     /// Recommendation in sentences.
     pub answer: Vec<String>,
-    /// Recommended setting. `None` if no setting is within the budget, or if cost or quality was not measured.
+    /// Recommended setting. `None` if no setting is within the budget, if cost or quality was not measured, or for kernels without an error
+    /// limit.
     pub chosen: Option<String>,
     /// Cheapest setting if the quality was not measured.
     pub unjudged: Option<String>,
     /// `true` if the setting in `chosen` or `unjudged` is the baseline or is shown to be cheaper than the baseline. If the baseline is not
-    /// within the budget: `true` if every other setting within the budget is shown to be costlier or equal.
+    /// within the budget, all other settings within the budget must instead be shown to be equal or costlier.
     pub shown: bool,
     /// Other settings within the budget that are not shown to be costlier than the chosen one, cheapest first.
     pub equals: Vec<String>,
@@ -98,7 +99,7 @@ pub struct Evidence {
     pub accuracy_loss: Option<EstimateRecord>,
     /// Maximum relative error of a kernel.
     pub error: Option<f64>,
-    /// Perplexity relative to the baseline; informative only.
+    /// Perplexity relative to the baseline; not used for the choice.
     pub perplexity: Option<f64>,
 }
 

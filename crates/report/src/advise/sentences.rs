@@ -206,7 +206,7 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
     }
 }
 
-/// Returns the reason why a difference is unknown.
+/// Returns the reason why a comparison is inconclusive.
 pub(crate) fn doubt(verdict: Verdict) -> String {
     match verdict {
         Verdict::Inconclusive(Doubt::TooFewRepeats) => "too few processes to detect a difference".to_owned(),
@@ -215,8 +215,8 @@ pub(crate) fn doubt(verdict: Verdict) -> String {
     }
 }
 
-/// Lists the other settings within the budget that are as cheap, or not shown to be costlier, and the reason why the chosen one is
-/// preferred. The baseline is left out, because [`certainty`] covers it.
+/// Lists the other settings within the budget that are equally cheap or not shown to be costlier, and states why the chosen one is
+/// preferred. Leaves out the baseline, which [`certainty`] covers.
 fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> {
     let Some(chosen) = choice.chosen().map(|one| &one.candidate) else {
         return Vec::new();
@@ -287,7 +287,7 @@ pub(crate) fn listed(names: &[String], gap: &str) -> String {
     }
 }
 
-/// Names the cheapest setting of all and the reasons why it is not within the budget; `None` if it is.
+/// Names the cheapest of all settings and the reasons why it is not within the budget. `None` if it is within the budget.
 fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<String> {
     let one = &choice.assessed[cheapest(choice, cost, |_| true)?];
     if one.is_within_budget() {
@@ -307,7 +307,7 @@ fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal
     ))
 }
 
-/// Warns if the baseline is not a 32-true/highest setting, which makes a weaker comparison.
+/// Warns if the baseline is not a 32-true/highest setting, because it is then a weaker reference.
 fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
     let base = choice.assessed.iter().find(|one| one.candidate.is_baseline)?;
     let setting = &base.candidate.row().cell.setting;

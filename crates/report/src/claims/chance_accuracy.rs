@@ -1,4 +1,5 @@
-//! Comparison of accuracies with chance. Two settings that learned nothing are equally accurate, which is not evidence about either.
+//! Comparison of accuracies with chance. Two settings that predict at chance level are equally accurate. This is not evidence that their
+//! formats are equivalent.
 
 use mantissa_analysis::Sample;
 use mantissa_core::{DatasetKind, MetricName, Task, Workload};
@@ -10,11 +11,11 @@ const REVIEW_CLASSES: f64 = 2.0;
 /// Classes of the synthetic image generator.
 const SYNTHETIC_IMAGE_CLASSES: f64 = 10.0;
 
-/// Chance accuracy with two classes, the smallest possible number of classes.
+/// Upper limit of the chance accuracy if the number of classes is unknown: that of two classes.
 const MAX_CHANCE: f64 = 0.5;
 
-/// Returns the chance accuracy: one over the number of classes or tokens. `None` if that number is unknown. If the classes are not
-/// balanced, guessing the most frequent class is more accurate.
+/// Returns the chance accuracy: one divided by the number of classes, or by the size of the vocabulary. `None` if that number is unknown.
+/// If classes are not balanced, predicting the most frequent class is more accurate than this.
 pub(crate) fn chance(workload: &Workload) -> Option<f64> {
     let dataset = match &workload.task {
         Task::Train(task) => task.dataset,
@@ -31,8 +32,9 @@ pub(crate) fn chance(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// Returns `Some(true)` if the rows of a setting, one per seed, predict better than chance: the median lower bound of their intervals is
-/// above chance accuracy. A model that always predicts the same class has not learned, however frequent that class is. `None` if unknown.
+/// Returns `Some(true)` if a setting predicts better than chance. `rows` has one row per seed; the median of the lower bounds of their
+/// accuracies must be above chance accuracy. A model that always predicts one class does not qualify, however frequent that class is.
+/// `None` if unknown.
 pub(crate) fn is_above_chance(rows: &[&Row<'_>]) -> Option<bool> {
     if always_predicts_one_class(rows) {
         return Some(false);
@@ -46,8 +48,8 @@ pub(crate) fn is_above_chance(rows: &[&Row<'_>]) -> Option<bool> {
     }
 }
 
-/// Returns `true` if, for every two seeds, the correctly predicted examples are identical or disjoint, and some predictions are wrong. Two
-/// trainings produce this only if each always predicts one class.
+/// Returns `true` if the trainings of two or more seeds each predict only one class. Their correctly predicted examples are then identical
+/// or disjoint for every two seeds, and some predictions are wrong.
 fn always_predicts_one_class(rows: &[&Row<'_>]) -> bool {
     let all: Option<Vec<_>> = rows.iter().map(|row| correct_predictions(row)).collect();
     let Some(all) = all.filter(|all| all.len() > 1 && rows.iter().all(|row| is_trained(row))) else {

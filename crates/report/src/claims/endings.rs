@@ -9,7 +9,7 @@ use crate::{Group, Row, claims::pairs::exclusion_reason};
 
 /// Counts of the statuses of a setting's cells.
 pub(crate) struct Endings {
-    /// `true` if seeds are counted, as for trainings; for other tasks, each process is counted.
+    /// `true` if the counts are numbers of seeds (trainings), `false` if they are numbers of processes (other tasks).
     pub of_seeds: bool,
     pub as_claimed: u64,
     pub otherwise: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Endings {
 }
 
 impl Endings {
-    /// Counts the statuses of the cells of a setting. Returns the reason if no process gives evidence.
+    /// Counts the statuses of the cells of a setting. Returns the reason as error if no process gives evidence.
     pub fn of(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<Self, String> {
         let fits = |row: &&&Row<'_>| row.verdict() != Some(ExecutedVerdict::Differs);
         let counts = |record: &&&Record| claimed.contains(&record.status) || is_evidence(record.status);

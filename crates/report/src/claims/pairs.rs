@@ -22,9 +22,10 @@ pub(crate) struct Pair<'g, 'a> {
 pub(crate) struct PairMeasurement {
     pub evidence: Evidence,
     pub metric: MetricName,
-    /// Number of usable seeds (both settings finished and executed the requested precision), and of all seeds.
+    /// Number of usable seeds (both settings finished and executed the requested precision), and of all common seeds.
     pub seeds: (usize, usize),
-    /// `Some(true)` if either setting learned more than chance; `None` if unknown or if the metric is not learned.
+    /// `Some(true)` if either setting predicts better than chance. `None` if unknown, or if the metric is not an accuracy, a loss or the
+    /// perplexity.
     pub learned: Option<bool>,
 }
 
@@ -41,8 +42,8 @@ pub(crate) fn setting_key(row: &Row<'_>, left_out: impl Fn(Axis) -> bool) -> Str
     axes.map(|(axis, value)| format!("{axis}={value} ")).collect()
 }
 
-/// Groups the rows for which `fits` returns `true` by their other axes, without the seed and the axes `left_out`. Returns the groups in
-/// plan order, and the index of each group by its [`setting_key`].
+/// Groups the rows for which `fits` returns `true` by their setting, ignoring the seed and the axes for which `left_out` returns `true`.
+/// Returns the groups in plan order, and the index of each group by its [`setting_key`].
 pub(crate) fn group_rows<'g, 'a>(
     group: &'g Group<'a>,
     fits: impl Fn(&Row<'a>) -> bool,
@@ -155,7 +156,7 @@ pub(crate) fn exclusion_reason(group: &Group<'_>, row: &Row<'_>) -> Option<Strin
     })
 }
 
-/// Returns `Some(true)` if one of two settings learned more than chance, and `Some(false)` only if it is known that neither did.
+/// Returns `Some(true)` if either setting predicts better than chance, `Some(false)` if neither does, and `None` if unknown.
 fn either_learned(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
     let (of, against): (Vec<&Row<'_>>, Vec<&Row<'_>>) = pairs.iter().copied().unzip();
     match (is_above_chance(&of), is_above_chance(&against)) {
@@ -167,7 +168,7 @@ fn either_learned(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
 
 fn evidence(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
     match pairs {
-        // An evaluation of loaded weights does not depend on the seed.
+        // Evaluations of loaded weights do not depend on the seed, so one pair is enough.
         [(of, against), ..] if metric.is_learned() && of.cell.workload.kind() == TaskKind::Evaluate => {
             with_same_weights(of, against, metric)
         }
@@ -193,12 +194,12 @@ fn over_seeds(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
         |(of, against): &(&Row<'_>, &Row<'_>)| difference(of, against, metric).unwrap_or_else(not_recorded);
     Evidence::Seeds {
         differences: pairs.iter().map(of_seed).collect(),
-        // Training data is shuffled differently under each seed.
+        // Metrics of training data come from other examples under each seed, because the seed determines the order of the data.
         same_examples: !matches!(metric, MetricName::FinalLoss | MetricName::TrainAccuracy),
     }
 }
 
-/// Values of a metric under one seed, one per process: those of the first and of the second setting.
+/// Values of a metric under one seed, for the first and the second setting. Each has one value per process.
 type Processes = (Vec<f64>, Vec<f64>);
 
 fn over_processes(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {

@@ -1,4 +1,5 @@
-//! Tests claims about the status of cells. Such a claim concerns most trainings; a single training shows only that a status is possible.
+//! Tests claims about the status of cells. Such a claim is about most trainings of a setting. A single training shows only that a status is
+//! possible.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +16,14 @@ use crate::{
     },
 };
 
-/// Bounds of the share of trainings for a majority: more than half.
+/// Bounds of the share of trainings that must have the claimed status: more than half.
 const MAJORITY: Bounds = Bounds {
     above: Some(0.5),
     below: None,
 };
 
-/// Tests the claim on every setting with these values. Seeds are grouped, and all settings form one family of tests.
+/// Tests the claim on every setting with these values. Seeds of a setting are grouped, and the tests are corrected for the number of
+/// settings.
 pub(crate) fn subjects<'g, 'a>(
     groups: impl Iterator<Item = &'g Group<'a>>,
     of: &BTreeMap<Axis, AxisValue>,

@@ -10,7 +10,7 @@ pub(crate) struct Subject<'g, 'a> {
     pub label: String,
     pub rows: Vec<&'g Row<'a>>,
     pub metric: Option<MetricName>,
-    /// `Some(true)` if anything was learned; `None` if unknown or not applicable.
+    /// `Some(true)` if a setting predicts better than chance; `None` if unknown or not applicable.
     pub learned: Option<bool>,
     pub outcome: ClaimOutcome,
 }

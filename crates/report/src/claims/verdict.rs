@@ -133,7 +133,7 @@ fn outcome(
         evidence +=
             &format!("; {usable} of {all} seeds, the others did not finish or executed another precision");
     }
-    // Two settings that both guess are equal, regardless of their formats.
+    // Two settings that predict at chance level are equally accurate, regardless of their formats.
     let guessed = measured.learned == Some(false);
     if guessed {
         evidence += "; neither setting is more accurate than chance";

@@ -156,7 +156,7 @@ fn run_columns() -> Vec<Column> {
     ]
 }
 
-/// Placeholder for a value that a process did not record but other processes of the cell did.
+/// Placeholder for a value that only other processes of the cell recorded.
 const UNKNOWN: &str = "unknown";
 
 /// Joins the distinct values of processes; absent if no process has one.

@@ -47,7 +47,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Prefixes text that a spreadsheet would evaluate as a formula with an apostrophe, as OWASP recommends. Names of suites and failure
+/// Adds an apostrophe in front of text that a spreadsheet would evaluate as a formula, as OWASP recommends. Names of suites and failure
 /// reasons come from untrusted files. Numbers are never escaped.
 fn escape_formula(text: &str) -> Cow<'_, str> {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {

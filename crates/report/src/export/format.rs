@@ -82,8 +82,8 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Exports runs in a format, one after the other. `chosen` selects metrics; if it is empty, all are exported. Every cell is included;
-/// failed and skipped cells have a reason. The same records produce the same bytes.
+/// Exports runs in a format, one after the other. `chosen` selects metrics; if `chosen` is empty, all metrics are exported. Every cell is
+/// included; failed and skipped cells have a reason. The same records produce the same bytes.
 ///
 /// # Errors
 /// Fails if a run has no cells, if two runs have the same name, or if [`Report::new`] fails.

@@ -40,8 +40,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the value of a record field for the line's process. If the line describes all processes, returns the distinct values of the
-    /// records from which the cell's metrics are computed, without skipped ones.
+    /// Returns the value of a record field for the line's process. If the line describes all processes, returns the distinct values in the
+    /// records from which the cell's metrics are computed. Ignores skipped records.
     pub fn record_values<T: PartialEq>(&self, of: impl Fn(&'a Record) -> T) -> Vec<T> {
         let measured = self.row.measured.iter().map(|(record, _)| *record);
         let records = measured.filter(|record| record.status != Status::Skipped);
@@ -127,7 +127,7 @@ pub(super) fn of_cells<'a>(reports: &'a [Report<'a>]) -> Vec<Line<'a>> {
     lines.collect()
 }
 
-/// Returns one line per cell and recorded metric, restricted to `chosen` unless that is empty. A cell without such metrics has one
+/// Returns one line per cell and recorded metric. If `chosen` is not empty, other metrics are left out. A cell without such metrics has one
 /// line without a metric.
 pub(super) fn of_metrics<'a>(reports: &'a [Report<'a>], chosen: &[MetricName]) -> Vec<Line<'a>> {
     let mut lines = Vec::new();

@@ -80,7 +80,8 @@ const ROW_GROUP_SIZE: usize = 1 << 18;
 
 /// Returns a file with these rows. Every column is nullable.
 pub(super) fn write<L>(columns: &[impl Typed<L>], lines: &[L]) -> Result<Vec<u8>, ReportError> {
-    // The default contains the version of the parquet library, so an update would change the bytes for the same records.
+    // The default contains the version of the parquet library. With it, an update of the library would change the bytes for the same
+    // records.
     let properties = WriterProperties::builder()
         .set_created_by(concat!("mantissa version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::GZIP(GzipLevel::default()))
@@ -144,7 +145,7 @@ fn write_column<L>(
     }
 }
 
-/// Writes the present values and one definition level per row. Fails if `convert` rejects a value.
+/// Writes the present values and one definition level per row (0 for null). Fails if `convert` rejects a value.
 fn write_values<T: DataType, L>(
     column_writer: &mut SerializedColumnWriter<'_>,
     column: &impl Typed<L>,

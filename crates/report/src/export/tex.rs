@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str) -> String {
             }
             let _ = write!(escaped, "$^{{{digits}}}$");
         } else if escaped.is_empty() && matches!(c, '[' | '*') {
-            // After `\\`, which ends a row, they would be parsed as arguments.
+            // At the start of a row, LaTeX would parse these characters as arguments of the preceding `\\`.
             let _ = write!(escaped, "{{{c}}}");
         } else if c == '-' && characters.peek() == Some(&'-') {
             // Two hyphens would become one dash.

@@ -15,7 +15,7 @@ use crate::{
     units::{self, Scale},
 };
 
-/// Returns `true` if a training sweeps the micro-batch or the accumulation steps and its rows do not form a ladder.
+/// Returns `true` if a training sweeps the micro-batch or the accumulation steps and its rows do not form a ladder (see `ladder`).
 pub fn applies(group: &Group<'_>) -> bool {
     let swept = group.varies(Axis::Batch) || group.varies(Axis::Accumulate);
     group.kind == TaskKind::Train && swept && ladder::rungs(group).is_none()

@@ -1,4 +1,4 @@
-//! The articles' chart: horizontal bars labelled with the time, and accuracy and memory as aligned columns.
+//! Chart as in the articles on mixed precision: horizontal bars labelled with the time, and accuracy and memory as aligned columns.
 
 use mantissa_core::{Axis as SettingAxis, MatmulPrecision, MetricName, Status, TaskKind};
 
@@ -25,8 +25,8 @@ const PRECISION_WIDTH: f64 = 104.0;
 const ACCURACY_RIGHT: f64 = 786.0;
 const MEMORY_RIGHT: f64 = WIDTH - MARGIN;
 
-/// Draws the chart of a training workload. `None` for other tasks, if no cell ran, and if neither precision nor matmul vary and the
-/// accumulation figure shows the same values.
+/// Draws the chart of a training workload. `None` for other tasks and if no cell ran. Also `None` if neither precision nor matmul varies
+/// and the accumulation figure shows the same values.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let ran = Setting::all(group, |row| {
         row.status.is_some_and(|status| status != Status::Skipped)

@@ -23,8 +23,8 @@ pub struct Curve {
     pub seeds: usize,
     /// Loss as recorded; empty for several seeds.
     pub raw: Points,
-    /// Smoothed loss: the mean over the seeds whose loss stayed finite, or over all seeds if none did. It has only the steps at which all
-    /// of these seeds have a finite loss.
+    /// Smoothed loss: the mean over the seeds whose loss stayed finite, or over all seeds if none did. Contains only steps at which all of
+    /// these seeds have a finite loss.
     pub smooth: Points,
     /// Smoothed minimum and maximum over several seeds; empty for one seed.
     pub low: Points,
@@ -54,7 +54,7 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
         non_finite_from: None,
         overflows: vec![],
     };
-    // Spreads of the seeds whose loss stayed finite, and of the others.
+    // Number of seeds and their spreads: first of the seeds whose loss stayed finite, then of the others.
     let mut spreads: [(usize, Option<Vec<Spread>>); 2] = Default::default();
     for (_, record) in seeds {
         let Ok(Some(samples)) = run
@@ -166,8 +166,8 @@ fn scale_drops(events: &[Event]) -> impl Iterator<Item = f64> {
     drops.filter_map(|event| event.step).map(|step| step as f64)
 }
 
-/// Returns `true` if a loss-scale event lowered the scale: its value is below that of the previous event, or below 2¹⁶ for the
-/// first event.
+/// Returns `true` if a loss-scale event lowered the scale: its value is below that of the previous event, or for the first event below
+/// the initial scale 2¹⁶.
 fn lowers_scale(events: &[Event], event: &Event) -> bool {
     let mut earlier = events
         .iter()
@@ -235,7 +235,7 @@ mod tests {
             both,
             expected.map(|(step, sum, low, high)| Spread { step, sum, low, high })
         );
-        // A seed without a finite loss leaves no common steps.
+        // With a seed without a finite loss, there are no common steps.
         assert_eq!(merge_seed(both, &[]), []);
     }
 

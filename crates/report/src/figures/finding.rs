@@ -6,7 +6,7 @@ use super::setting::Setting;
 use crate::{Group, headline::accuracy_differs, launches, units};
 
 /// Names the setting with the highest speed relative to its baseline, among those whose accuracy does not differ significantly from
-/// that of the baseline. The title mentions if the speed difference may be chance. `None` if no setting can be compared.
+/// that of the baseline. The title notes if the speed difference may be chance. `None` if no setting can be compared.
 pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
     let baseline = |setting: &Setting<'_, '_>| {
         let base = setting.row().baseline.map(|index| &group.rows[index].cell.id);

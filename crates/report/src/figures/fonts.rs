@@ -26,7 +26,7 @@ fn embedded(bytes: &'static [u8]) -> FontRef<'static> {
     FontRef::try_from_slice(bytes).expect("the embedded font is a valid OpenType font")
 }
 
-/// Returns the style rules that embed the font in which SVG text was measured. Text in another font may overlap its neighbours.
+/// Returns the CSS rules that embed the font. SVG text was measured in this font and may overlap its neighbours in another one.
 pub fn font_faces() -> String {
     let face = |weights: &str, file: &[u8]| {
         let data = BASE64_STANDARD.encode(file);

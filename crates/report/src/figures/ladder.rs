@@ -1,4 +1,4 @@
-//! Techniques added one after the other: memory, time and accuracy of every rung, next to published values.
+//! Ladder of settings: each rung changes one technique of the previous rung. Shows memory, time and accuracy, next to published values.
 
 use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
@@ -30,7 +30,7 @@ fn technique(axis: Axis) -> Axis {
 /// Axes whose new value is an addition to the setting (`+`). A change of any other axis is a replacement (`→`).
 const ADDITIVE: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
 
-/// Returns the rungs of a training if every row changes one technique of the row above and no technique is resumed after another one.
+/// Returns the rungs of a training; `None` unless every row changes one technique of the row above, and each technique in consecutive rows.
 pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
     let ran = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
     let rungs = Setting::all(group, ran);
@@ -52,7 +52,7 @@ pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
             order.push(one);
         }
     }
-    // If a technique recurs after another one, the rows form a grid instead of a ladder.
+    // If a technique changes again after another one, the rows form a grid instead of a ladder.
     let is_ladder = order
         .iter()
         .enumerate()
@@ -138,8 +138,8 @@ fn published<'s>(suite: &'s Suite<'_>, row: &Row<'_>) -> Option<&'s Published> {
         .find(is)
 }
 
-/// Returns the memory metric of the published values: `ours` if the published row of the first rung has it, else the first of [`MEMORY`]
-/// that the row has.
+/// Returns the memory metric of the published values: `ours` if the published row of the first rung contains it, else the first metric of
+/// [`MEMORY`] in that row.
 fn published_memory_metric(ours: MetricName, published: &[Option<&Published>]) -> Option<MetricName> {
     let first = published.first().copied().flatten()?;
     let known = |kind: &MetricName| first.metrics.contains_key(kind);
@@ -158,8 +158,7 @@ fn change_label(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
     format!("{sign} {}", group.label(row, &alike))
 }
 
-/// Creates a panel with values relative to the first rung: measured values relative to the measured first rung, published values to
-/// the published one.
+/// Creates a panel of ratios to the first rung: measured values to the measured first rung, published values to the published first rung.
 fn relative_panel(
     title: &str,
     (metric, published_metric): (MetricName, Option<MetricName>),

@@ -1,4 +1,5 @@
-//! Trade-off of quality against cost: accuracy over time, energy and memory, one panel each. Dominated settings are grey.
+//! Trade-off of quality against cost: accuracy over time, energy and memory, one panel each. Dominated settings are grey: another
+//! setting is better in one of the two and not worse in the other.
 
 use mantissa_analysis::pareto::{dominated, front};
 use mantissa_core::{Axis as SettingAxis, Better, MatmulPrecision, MetricName, Precision, TaskKind};
@@ -36,8 +37,8 @@ struct Cost {
     rate: bool,
 }
 
-/// Draws every quality over every cost for the settings that do the same work as the first. `None` if fewer than two settings have
-/// both values.
+/// Draws every quality over every cost for the settings that do the same work as the first setting. `None` if fewer than two settings
+/// have both values.
 pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     if !matches!(group.kind, TaskKind::Train | TaskKind::Evaluate) {
         return None;
@@ -194,7 +195,7 @@ fn panel(
     })
 }
 
-/// Returns an agreement of 1 for the reference setting of the agreement, whose own agreement is not recorded.
+/// Returns an agreement of 1 for the f32 setting, the reference of the agreement, because its record has no agreement.
 fn self_agreement(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> Option<Spot> {
     let values = &setting.row().cell.setting;
     let is_f32 = values.precision() == Precision::True32 && values.matmul() == MatmulPrecision::Highest;

@@ -21,8 +21,7 @@ const SVG_STEPS: f64 = 4.0;
 const PNG_SCALE: usize = 2;
 /// Samples per PNG pixel and axis, because plotters does not antialias polygons.
 const OVERSAMPLING: usize = 2;
-/// Number of PNG rows sampled at a time. Sampling all rows of a tall figure at once would dominate the peak memory of rendering a
-/// report.
+/// Number of PNG rows sampled at a time. Sampling all rows of a tall figure at once would dominate the peak memory of a report.
 const BAND_ROWS: usize = 128;
 
 /// Mapping from logical pixels to the samples of a backend.
@@ -203,8 +202,8 @@ fn draw_shape<B: DrawingBackend>(
     drawn.map_err(|error| error.to_string())
 }
 
-/// Draws a line: a path in SVG, and in a bitmap one filled strip per segment with a disc at every joint, because plotters' thick
-/// lines break at sharp corners.
+/// Draws a line: a path in SVG; in a bitmap, one filled strip per segment with a disc at every joint, because plotters' thick lines
+/// break at sharp corners.
 fn draw_line<B: DrawingBackend>(
     backend: &mut B,
     points: &[(f64, f64)],

@@ -43,7 +43,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     }
     let any = |row: &Row<'_>| qualities.iter().any(|(metric, _)| row.metric(*metric).is_some());
     let mut all = Setting::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
-    // Group settings that do the same work.
+    // Settings with the same baseline do the same work; group them.
     all.sort_by_key(|setting| setting.row().baseline);
     let selection = Selection::fastest(group, all);
     let settings = &selection.settings[..];

@@ -138,7 +138,7 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
     })
 }
 
-/// Returns the share of values that underflowed to 0 or overflowed.
+/// Returns the share of values that underflowed to 0 or overflowed, over all tensors.
 fn lost_share(ranges: &[&TensorRange]) -> f64 {
     let sum =
         |count: &dyn Fn(&TensorRange) -> u64| ranges.iter().map(|range| count(range) as f64).sum::<f64>();

@@ -22,7 +22,7 @@ const MIN_SAMPLES: u64 = 20;
 /// Maximum number of drawn marks of one kind.
 const MAX_MARKS: usize = 800;
 
-/// Returns the record of a group with the most conspicuous times, and its score: throttled times first, then drift and serial
+/// Returns the record of a group with the most conspicuous times, and its score. Throttled times weigh most, then drift and serial
 /// dependence, then outliers.
 pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
     let of_row = |row: &'r Row<'r>| {
@@ -80,7 +80,7 @@ pub fn draw(
                 (low.min(*y), high.max(*y))
             })
     };
-    // Limit the axis to three times the range of the typical times on either side. Other times are drawn at its edge.
+    // Extend the axis beyond the typical times by at most three times their range. Other times are drawn at the edge.
     let (low, high) = ends(if typical.is_empty() { &throttled } else { &typical });
     let room = 3.0 * (high - low).max(0.002 * median);
     let (least, most) = ends(&marked.iter().map(|(x, y, _)| (*x, *y)).collect::<Vec<_>>());

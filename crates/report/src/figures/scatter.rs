@@ -43,7 +43,7 @@ fn range(spots: impl Iterator<Item = Spot>) -> (f64, f64) {
 }
 
 impl Panel {
-    /// Returns `true` if the whiskers of all qualities have a value in common.
+    /// Returns `true` if the whiskers of all points have a common quality value.
     pub fn overlaps(&self) -> bool {
         let ends = || self.points.iter().map(|point| point.quality.ends());
         let known = self.points.iter().all(|point| point.quality.whiskers.is_some());

@@ -33,7 +33,7 @@ impl<'g, 'r> Selection<'g, 'r> {
             .map(|setting| setting.is_baseline(group))
             .collect();
         let baselines = is_baseline.iter().filter(|is| **is).count();
-        // With too many baselines, no setting is preferred as a baseline.
+        // If the baselines would fill more than half of the rows, they are not preferred.
         let baselines = if baselines > MAX_ROWS / 2 { 0 } else { baselines };
         let known: Vec<Option<f64>> = settings.iter().map(|setting| slowness(group, setting)).collect();
         let mut order: Vec<usize> = (0..all).collect();

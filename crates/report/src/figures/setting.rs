@@ -111,8 +111,8 @@ impl<'g, 'r> Setting<'g, 'r> {
         seeds.filter(move |row| !any || row.is_ok())
     }
 
-    /// Returns the ratio to another setting's value as in the tables: the Hodges–Lehmann ratio between the processes of the same
-    /// seed, aggregated over the seeds.
+    /// Returns the ratio to another setting's value as in the tables: per seed, the Hodges–Lehmann ratio (the median quotient over all pairs
+    /// of processes), aggregated over the seeds.
     pub fn ratio(&self, other: &Self, metric: MetricName) -> Option<Spot> {
         let spots = self.effective_seeds().filter_map(|row| {
             let theirs = other

@@ -26,7 +26,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let of_kernel = group.kind == TaskKind::Kernel;
     let shown = |row: &Row<'_>| measured(row) && (!of_kernel || row.cell.setting.size() == largest);
     let mut all = Setting::all(group, shown);
-    // Group settings that do the same work.
+    // Settings with the same baseline do the same work; group them.
     all.sort_by_key(|setting| setting.row().baseline);
     let title = match of_kernel && group.varies(Axis::Size) {
         true => finding::speed_at_largest(group),

@@ -41,7 +41,7 @@ struct Panel {
     title: &'static str,
     /// Ratio of the shown value to the reading.
     factor: f64,
-    /// Title and factor with a smaller unit, used if all values would be below 1 in the unit of `title`.
+    /// Title and factor with a smaller unit, for panels whose values are all below 1 in the unit of `title`.
     small_unit: Option<(&'static str, f64)>,
     from_zero: bool,
     series: &'static [(SeriesName, &'static str)],

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{Group, Row, Run, units};
 
-/// Maximum number of bins. Distances beyond them are too large for a meaningful comparison.
+/// Maximum number of bins. Larger distances are too large for a meaningful comparison.
 const MAX_BINS: usize = 1_024;
 
 /// Draws the distances of each setting at the largest size; `None` if fewer than two settings have them.
@@ -93,7 +93,7 @@ fn panel(label: &str, series: &Series) -> Option<Histogram> {
     })
 }
 
-/// Formats the bin edge of an exponent: `0.5`, `1`, `2`, …; a power of two if that is long.
+/// Formats the bin edge of an exponent: `0.5`, `1`, `2`, …; long numbers as powers of two.
 fn edge(exponent: i64) -> String {
     match exponent {
         -1 => "0.5".to_owned(),

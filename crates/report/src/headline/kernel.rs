@@ -82,8 +82,8 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     sentences
 }
 
-/// Describes how the error grows with the inner dimension: the slope of a log–log regression line, one sentence per distribution of input
-/// values.
+/// Describes the growth of the error with the inner dimension, one sentence per distribution of input values. The exponent is the slope of
+/// a straight line fitted to the logarithms of both.
 fn growth(group: &Group<'_>) -> Vec<String> {
     let mut kinds: Vec<String> = group.ok().map(|row| row.axis(Axis::Distribution)).collect();
     kinds.sort_unstable();

@@ -5,8 +5,8 @@ use mantissa_core::MetricName;
 
 use crate::{Group, Row, units};
 
-/// Returns `true` if the accuracies of two rows can be compared. Accuracies over tokens cannot: their intervals cover the choice of the
-/// passages, which are the same in both rows.
+/// Returns `true` if the accuracies of two rows can be compared. Accuracies over tokens cannot be compared: their intervals cover the
+/// choice of the passages, although both rows predict the same passages.
 pub(super) fn is_compared(row: &Row<'_>, base: &Row<'_>) -> bool {
     if row.cell.workload.predicts_tokens() {
         return false;
@@ -15,7 +15,7 @@ pub(super) fn is_compared(row: &Row<'_>, base: &Row<'_>) -> bool {
     row.accuracy_p.is_some() || (interval(row).is_some() && interval(base).is_some())
 }
 
-/// Returns `true` if the accuracies of two rows differ significantly: example by example if the examples are known, or else if their
+/// Returns `true` if the accuracies of two rows differ significantly: by McNemar's test if `accuracy_p` is known, or else if their
 /// intervals do not overlap. Returns `false` if either accuracy is missing.
 pub(crate) fn accuracy_differs(row: &Row<'_>, base: &Row<'_>) -> bool {
     let interval = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).and_then(|e| e.interval);
@@ -62,7 +62,7 @@ pub(super) fn indistinct_accuracies(group: &Group<'_>, equal: &[&Row<'_>]) -> Op
     })
 }
 
-/// Reports the lowest, the highest and the baseline's perplexity, if the fastest setting cannot be compared by perplexity.
+/// Reports the lowest and the highest perplexity, and that of the baseline. Used if the fastest setting cannot be compared by perplexity.
 pub(super) fn perplexities(
     group: &Group<'_>,
     rivals: &[&Row<'_>],

@@ -14,7 +14,6 @@ pub(super) fn fastest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     let speed = |row: &Row<'_>| row.speed_up.as_ref().map(|e| e.value);
     let known = || rows.iter().copied().filter(|row| speed(row).is_some());
     let first = |a: &&Row<'_>, b: &&Row<'_>| speed(a).unwrap_or(0.0).total_cmp(&speed(b).unwrap_or(0.0));
-    // Rows that are significantly faster take precedence over rows that only may be faster.
     let sure = known().filter(|row| is_faster(row)).max_by(first);
     sure.or_else(|| known().max_by(first))
 }
@@ -25,7 +24,7 @@ pub(super) fn beats(row: &Row<'_>, other: Option<&Row<'_>>) -> bool {
     speed(row) > other.map_or(1.0, speed).max(1.0)
 }
 
-/// Names the setting closest to being faster, by the point estimate alone.
+/// Describes the point estimate of a setting that is not significantly faster than the baseline.
 pub(super) fn nearest(group: &Group<'_>, name: &str, row: &Row<'_>) -> String {
     let speed = row.speed_up.as_ref();
     match speed.is_some_and(|speed| speed.value > 1.0) {

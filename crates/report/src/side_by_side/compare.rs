@@ -18,13 +18,13 @@ use crate::{
 pub(super) struct Entry<'r, 'a> {
     /// The run's row; `None` if the run lacks the setting.
     pub row: Option<&'r Row<'a>>,
-    /// Speed relative to the first run: Hodges–Lehmann ratio over processes.
+    /// Speed relative to the first run: Hodges–Lehmann ratio, the median quotient over all pairs of processes (one from each run).
     pub speed: Option<Estimate>,
-    /// Verdict on the speed ratio. All comparisons of a table are one family of tests.
+    /// Verdict on the speed ratio. Its p-value is Holm-corrected over all comparisons of the table.
     pub verdict: Option<Verdict>,
-    /// Memory relative to the first run.
+    /// Memory relative to the first run, also as a Hodges–Lehmann ratio.
     pub memory: Option<Estimate>,
-    /// p-value for the difference in correctly predicted test examples from the first run (McNemar, Holm-corrected).
+    /// p-value of McNemar's test for equal accuracy on the same test examples as in the first run, Holm-corrected.
     pub accuracy_p: Option<f64>,
     /// Training losses compared with those of the first run.
     pub losses: Option<Losses>,
@@ -37,7 +37,7 @@ pub(super) struct Entry<'r, 'a> {
 }
 
 impl Entry<'_, '_> {
-    /// Returns `true` if the correctly predicted test examples differ significantly from those of the first run.
+    /// Returns `true` if the accuracy differs significantly from that of the first run.
     pub fn accuracy_differs(&self) -> bool {
         self.accuracy_p.is_some_and(|p| p <= 1.0 - CONFIDENCE)
     }
@@ -69,7 +69,7 @@ pub(super) fn compare<'r, 'a>(
     entries
 }
 
-/// Returns the entries of a line, with remarks and without results of statistical tests.
+/// Returns the entries of a line with their remarks. Ratios and results of tests are filled in later.
 fn new_entries<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
     let first = line.rows.first().copied().flatten();
     let entry = |(run, row): (usize, &Option<&'r Row<'a>>)| {

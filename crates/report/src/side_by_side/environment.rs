@@ -1,4 +1,4 @@
-//! Environments of several runs: the facts that are shared, those that differ, and banners that explain the ratios.
+//! Environments of several runs: facts that are shared, facts that differ, and banners that explain the ratios.
 
 use super::matching::letter;
 use crate::{Banner, Report, Run, banner, facts::facts, units};
@@ -13,7 +13,7 @@ const MACHINE_FACTS: [&str; 7] = [
     "GPU UUID",
     "Compute capability",
 ];
-/// Name of the fact about the backend. Backends may use different devices of the same machine.
+/// Name of the fact about the backend, separate because backends may use different devices of the same machine.
 const BACKEND_FACT: &str = "Backend";
 /// Names of the facts about the work.
 const WORK_FACTS: [&str; 5] = ["Profile", "Data", "Files", "Classes", "While reading"];

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{Row, facts::data_text, row::operands};
 
-/// Returns the reason why two rows cannot be compared: their work or their data differ. `here` and `there` are the letters of their runs.
+/// Returns the reason if two rows cannot be compared because their work or data differ. `here` and `there` are the letters of their runs.
 pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, char)) -> Option<String> {
     let changes = changes(&first.cell.workload, &row.cell.workload);
     if let Some((name, theirs, mine)) = changes.first() {

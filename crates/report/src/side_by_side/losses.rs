@@ -1,11 +1,11 @@
-//! Differences between the training losses of two runs. With the same arithmetic, the losses differ only by rounding.
+//! Differences between the training losses of two runs. In the same formats, the losses differ only by rounding.
 
 use mantissa_core::SeriesName;
 use mantissa_run_folder::SampleSelection;
 
 use crate::{Row, Run, figures::curves::curve_of};
 
-/// Maximum number of compared steps. Differences grow from step to step, even with the same arithmetic.
+/// Maximum number of compared steps. Differences grow from step to step, even in the same formats.
 const MAX_STEPS: usize = 20;
 
 /// Losses of two runs at the same steps.
@@ -17,7 +17,7 @@ pub(super) enum Losses {
         steps: usize,
         /// Maximum difference between the losses of a step, relative to the larger one.
         max_difference: f64,
-        /// The step after these, if only one of the runs has a finite loss there.
+        /// The step after the compared steps, if only one of the runs has a finite loss there.
         non_finite: Option<NonFinite>,
     },
     /// The losses are not comparable, because dropout may zero different values in each run.
@@ -33,8 +33,8 @@ pub(super) struct NonFinite {
     pub first: bool,
 }
 
-/// Compares the losses of a row with those of the first run. `None` if a loss curve is missing, if the first steps of the curves differ,
-/// or if neither loss is finite at the first step.
+/// Compares the losses of a row with those of the first run. `None` if a loss curve is missing, if the curves begin at different steps, or
+/// if neither loss is finite at the first step.
 pub(super) fn compare(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option<Losses> {
     let (my_losses, their_losses) = (first_losses(mine)?, first_losses(theirs)?);
     if !same_dropout(mine, theirs) {

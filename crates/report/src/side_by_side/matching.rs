@@ -28,7 +28,7 @@ impl<'r, 'a> Line<'r, 'a> {
     }
 }
 
-/// Returns `true` if the run attempted the cell: it has a status, which is not `skipped`.
+/// Returns `true` if the run attempted the cell: the row has a status other than `skipped`.
 pub(super) fn is_attempted(row: &Row<'_>) -> bool {
     row.status
         .is_some_and(|status| status != mantissa_core::Status::Skipped)
@@ -75,7 +75,7 @@ impl<'r, 'a> Matched<'r, 'a> {
     ///
     /// Cell ids cannot be compared, because they contain the backend, the sizes that a profile resolved to, and workload fields that an
     /// earlier version lacked. Rows match if the seed and all axes agree; an absent axis counts as its default. The backend is ignored
-    /// unless a run sweeps it, and so is fusion, which follows from the backend.
+    /// unless a run sweeps it. The same applies to fusion, whose default depends on the backend.
     pub fn lines(&self) -> Vec<Line<'r, 'a>> {
         let left_out = self.backend_axes();
         let mut lines: Vec<Line<'r, 'a>> = Vec::new();
@@ -100,8 +100,8 @@ impl<'r, 'a> Matched<'r, 'a> {
     }
 }
 
-/// Formats a setting without the axes `left_out` and without defaults. A run that was recorded before an axis existed has the same key as
-/// a newer run with the default of the axis. The axes in [`BACKEND_AXES`] are kept, because their defaults differ between backends.
+/// Formats a setting without the axes `left_out` and without defaults. A run that was recorded before an axis existed then has the same key
+/// as a newer run with the default of the axis. Values of [`BACKEND_AXES`] are kept, because their defaults differ between backends.
 fn setting_key(setting: &Setting, left_out: &[Axis]) -> String {
     let is_default = |(axis, value): &(Axis, AxisValue)| {
         !BACKEND_AXES.contains(axis) && *value == axis.default_value(setting.backend())

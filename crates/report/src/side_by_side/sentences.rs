@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{baseline::SPEED_THRESHOLD, units};
 
-/// Returns the text of a verdict. A difference between machines is not an improvement or a regression.
+/// Returns the text of a verdict, without "improved" or "regressed": the runs may be from different machines.
 pub(super) fn verdict_text(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Improved => "faster",
@@ -241,7 +241,7 @@ fn quality(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -
 
 /// Returns notes on the statistics of the ratios, with the number of processes that a verdict would need.
 pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
-    /// Upper limit of the search; larger numbers of processes are impractical.
+    /// Maximum number of processes in the search; more are impractical.
     const MAX_PROCESSES: usize = 100;
     let entries = || table.lines.iter().flatten();
     let verdicts = entries().filter_map(|entry| entry.verdict);

@@ -159,7 +159,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
     }
 }
 
-/// Returns the precision axis and the axes in which these rows differ, without those that depend on the backend.
+/// Returns the precision axis and the axes in which these rows differ, without the axes that depend on the backend.
 fn axes(matched: &Matched<'_, '_>, rows: &[&Row<'_>]) -> Vec<Axis> {
     let left_out = matched.backend_axes();
     let varies = |axis: Axis| {

@@ -175,7 +175,7 @@ fn cublas_share_text(share: f64) -> String {
     format!("{:.0} % of cuBLASLt", 100.0 * share)
 }
 
-/// Formats the share of the data-sheet peak. GPUs clock slightly higher than their data sheets assume, but not by 10 %.
+/// Formats the share of the data-sheet peak. Marks shares above 1.1 as implausible: the clock exceeds that of the data sheet only slightly.
 fn sheet_share_text(share: f64) -> String {
     let implausible = match share > 1.1 {
         true => ": implausible, check time and precision",

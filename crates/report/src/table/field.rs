@@ -43,7 +43,7 @@ impl Field {
         }
     }
 
-    /// Creates the field of an estimate whose n counts processes if `of_processes`, else samples.
+    /// Creates the field of an estimate. Its n is the number of processes if `of_processes`, else of samples.
     pub(crate) fn estimate(estimate: &Estimate, scale: Scale, of_processes: bool) -> Self {
         let interval = estimate.interval.map(|interval| scale.range(interval));
         let count = units::count(estimate.n);

@@ -67,8 +67,8 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns
 }
 
-/// Returns the columns of a group with the chosen metrics instead of all metrics. They are in the given order, without those that no row
-/// has. The speed-up follows the metric by which speeds are compared.
+/// Returns the columns of a group with the chosen metrics instead of all metrics, in the given order. Leaves out metrics that no row has.
+/// The column of the speed-up follows the metric by which speeds are compared.
 pub(crate) fn columns_of(group: &Group<'_>, chosen: &[MetricName]) -> Vec<Column> {
     let columns = columns(group);
     if chosen.is_empty() {

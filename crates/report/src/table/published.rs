@@ -73,7 +73,7 @@ fn remark(row: &Published) -> String {
         .join("; ")
 }
 
-/// Returns the baseline of a published table: the row under 32-true and highest, if any.
+/// Returns the baseline of a published table: the row with precision 32-true and matmul highest, if any.
 pub(crate) fn published_baseline(reference: &Reference) -> Option<&Published> {
     let is = |row: &Published, axis: Axis, name: &str| {
         row.setting

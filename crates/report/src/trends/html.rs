@@ -176,8 +176,8 @@ fn fields(line: &TrendLine, many: bool) -> Vec<Field> {
     fields
 }
 
-/// Formats one change point: if the metric is worse now, the one where that began, else the latest. The sort key is the size of the change in
-/// multiples of the smallest relevant change: negative for an improvement, 0 for an irrelevant change.
+/// Formats one change point: if the metric is currently worse, the point at which it became worse, else the latest one. The sort key is the
+/// size of the change in multiples of the smallest relevant change: negative for an improvement, 0 for an irrelevant change.
 fn change_point(line: &TrendLine) -> Option<Field> {
     let last = line.turns.last()?;
     let (turn, now, towards) = match line.worse() {

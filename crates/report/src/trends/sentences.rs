@@ -80,7 +80,7 @@ pub(super) fn run_name(run: &TrendRun) -> String {
 }
 
 impl Trends {
-    /// Returns the summary: the metrics that regressed and did not recover, by the run of the regression, latest run first.
+    /// Returns the summary: the metrics that are still regressed, grouped by the run of the regression, latest run first.
     pub(super) fn answer(&self) -> Vec<String> {
         let worse: Vec<&TrendLine> = self.lines.iter().filter(|line| line.worse().is_some()).collect();
         let mut answer = vec![self.headline(worse.len())];
@@ -118,7 +118,7 @@ impl Trends {
         }
     }
 
-    /// Returns one sentence per run since which a metric is worse.
+    /// Returns one sentence per run at which metrics became worse and stayed so.
     fn sentences(&self, worse: &[&TrendLine]) -> Vec<String> {
         let mut runs: BTreeMap<(&str, &str, &str), Vec<&TrendLine>> = BTreeMap::new();
         for line in worse {

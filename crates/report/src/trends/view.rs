@@ -32,7 +32,7 @@ pub struct TrendLine {
     pub metric: MetricName,
     /// Runs, oldest first.
     pub runs: Vec<TrendRun>,
-    /// Noise between runs, if there are enough of them: a share, or a difference in the metric's unit.
+    /// Usual change between consecutive runs (noise), if there are enough runs: a share, or a difference in the metric's unit.
     pub fence: Option<f64>,
     /// Smallest relevant change, in the same unit as `fence`; above 0.
     pub floor: f64,
@@ -66,7 +66,7 @@ pub struct TrendChangePoint {
     pub before: f64,
     /// Level between this change point and the next one.
     pub after: f64,
-    /// p-value: share of shuffled histories with an equally clear change.
+    /// p-value of a permutation test: share of shuffled histories with at least as clear a change.
     pub p: f64,
     /// Direction of the change.
     pub towards: Direction,
@@ -133,8 +133,8 @@ impl TrendLine {
         }
     }
 
-    /// Orders by severity, most severe first: currently worse, temporarily worse, better, changed by an irrelevant amount. Within each
-    /// kind, larger changes come first.
+    /// Orders by severity, most severe first: currently worse, temporarily worse, better, irrelevant change. Within each kind, larger
+    /// changes come first.
     pub(super) fn by_severity(&self, other: &Self) -> Ordering {
         let (ours, theirs) = (self.severity(), other.severity());
         theirs.0.cmp(&ours.0).then(theirs.1.total_cmp(&ours.1))

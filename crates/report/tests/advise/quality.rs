@@ -35,7 +35,7 @@ fn text(ids: &str) -> Event {
     Event::new(EventKind::Text, format!("token ids {ids}"))
 }
 
-/// Creates generations under three settings, each in one process per factor.
+/// Creates generations under three settings, each in one process per factor of the decoding rate.
 fn generated(factors: &[f64], narrow_ids: &str) -> Run {
     let mut run = empty_run();
     let settings = [
@@ -70,7 +70,7 @@ fn kernels_are_chosen_by_their_error() {
     assert_eq!(name(1e-17), None);
     let work = first_choice(&matmul_run(), &Budget::default());
     assert_eq!(work.chosen, None);
-    // f16 is slower than bf16 here and not more accurate.
+    // f16 is not on the Pareto front: here it is slower than bf16 and not more accurate.
     assert!(
         work.answer[0].ends_with(
             "error: bf16-true (4.00 GFLOP/s, error 2.00×10⁻³), \

@@ -104,7 +104,8 @@ fn tensor(class: TensorClass, format: Format, underflow: u64) -> TensorRange {
     }
 }
 
-/// Returns the evidence of the rule on loss scaling if gradients and optimizer state lose some of 1,000 values each.
+/// Returns the evidence of the rule on loss scaling. Gradients and optimizer state have 1,000 values each, of which `gradients` and `state`
+/// underflow.
 fn loss_scaling_evidence(
     axes: Axes<'_>,
     gradients: u64,

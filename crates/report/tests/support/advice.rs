@@ -92,8 +92,8 @@ pub fn evidence_of<'w>(work: &'w WorkAdvice, name: &str) -> &'w Evidence {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", work.evidence))
 }
 
-/// Creates a run in which 32-true with matmul high is faster than the baseline and loses 0.4 points of accuracy (interval up to 0.88), and
-/// bf16-mixed is the fastest and loses 10 points.
+/// Creates a run with two settings that are faster than the baseline. 32-true with matmul high loses 0.4 points of accuracy (interval up to
+/// 0.88). bf16-mixed is the fastest and loses 10 points.
 pub fn run_with_faster_setting() -> Run {
     let mut run = empty_run();
     add_five_processes(&mut run, F32, 10.0, 100, 4e9);

@@ -7,7 +7,7 @@ use nvml_wrapper::{Nvml, error::NvmlError};
 /// File names of the library. Containers often have only the versioned one.
 const NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
 
-/// NVML, loaded once and never unloaded, because a faulty driver may still be inside a call when the process exits.
+/// NVML, loaded once and never unloaded: a call into a faulty driver may still be running when the process exits.
 #[derive(Debug, Clone, Copy)]
 pub struct Library {
     pub(super) nvml: &'static Nvml,

@@ -19,13 +19,13 @@ pub(super) struct ReadLog {
 struct Quantity {
     /// True if the quantity was read at least once.
     seen: bool,
-    /// Time in seconds and reason of the first failure.
+    /// Time in seconds and reason of the first failure; after a successful reading, only later failures count.
     failed: Option<(f64, String)>,
-    /// Time in seconds since which every reading failed.
+    /// Time in seconds of the first of the latest consecutive failures.
     failing: Option<f64>,
     /// Number of failures after the first successful reading.
     failures: usize,
-    /// True if the quantity can never be read, so further calls would only take time.
+    /// True if the device does not support the quantity, so it is not read again.
     unsupported: bool,
 }
 

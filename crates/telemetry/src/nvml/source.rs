@@ -19,7 +19,7 @@ use crate::{Process, Reading, Source};
 const INSTANT_SECONDS: f64 = 0.1;
 
 /// Averaging time of `nvmlDeviceGetPowerUsage` on Ampere (except GA100) and later, in seconds (NVML reference). Earlier
-/// GPUs report the instantaneous power but cannot be distinguished, so the longest time is assumed.
+/// GPUs report the instantaneous power. The generations cannot be distinguished, so this assumes the longest time.
 const USAGE_SECONDS: f64 = 1.0;
 
 const NO_CONTEXT: &str =
@@ -99,8 +99,8 @@ impl Source for GpuSource {
         if log.is_lost() {
             return;
         }
-        // Energy and power are read first, as close as possible to the time of the reading, because they are integrated
-        // over time.
+        // Energy and power are integrated over time. They are read first, as close as possible to the time of the
+        // reading.
         let joules = || found.device.total_energy_consumption();
         reading.energy_joules = log
             .read(ENERGY, now, joules)

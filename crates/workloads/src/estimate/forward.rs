@@ -17,7 +17,7 @@ use crate::data::masked_count;
 const COLOURS: u64 = 3;
 
 /// Returns the bytes that the forward pass of a micro-batch saves for its backward pass. With checkpointing, only the hidden states between
-/// segments count. `vocabulary_size` and `classes` are parameters because they depend on the data.
+/// segments and the batch-norm moments count. `vocabulary_size` and `classes` depend on the data.
 pub(super) fn activations(cell: &Cell, task: &TrainTask, (vocabulary_size, classes): (u32, u32)) -> u64 {
     let setting = &cell.setting;
     let examples = task.split.train.unwrap_or(u32::MAX).min(setting.batch());

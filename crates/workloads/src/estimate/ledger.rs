@@ -1,5 +1,5 @@
-//! Tensors that each operation of a forward pass saves for the backward pass: the states of the operations in `mantissa_precision`, and the
-//! tensors that an operation checkpoints in burn's autodiff. Operations without a method here save only shapes.
+//! Counts the tensors that each operation of a forward pass saves for the backward pass. These are the states of the operations in
+//! `mantissa_precision`, and the tensors that burn's autodiff checkpoints for an operation. Operations without a method here save only shapes.
 
 use mantissa_core::{Attention, Format, Precision, Setting};
 
@@ -55,7 +55,7 @@ impl SavedTensors {
         self.bytes + self.moments
     }
 
-    /// Returns the bytes that checkpointing saves in addition to hidden states.
+    /// Returns the bytes of the batch-norm moments, which checkpointing saves in addition to hidden states.
     pub(super) fn moments(&self) -> u64 {
         self.moments
     }
@@ -119,8 +119,8 @@ impl SavedTensors {
         self.bytes += values * bytes(wide(self.precision.parameters()));
     }
 
-    /// Adds a layer with weights. The gradient of the weights needs the input in the matmul format: if the input has another format, each layer
-    /// saves its own cast copy. The weights are already counted as parameters or low-precision copies.
+    /// Adds a layer with weights. The weight gradient needs the input in the matmul format. If the input has another format, each layer saves its
+    /// own cast copy. The weights are already counted as parameters or low-precision copies.
     pub(super) fn layer(&mut self, input: SavedTensor, name: &str, values: u64) -> SavedTensor {
         let format = self.matmul_format(name);
         let input = self.cast(input, format);
@@ -128,8 +128,8 @@ impl SavedTensors {
         self.tensor(values, format)
     }
 
-    /// Adds a layer whose weights are the embedding table of `table` values. The cached low-precision copies do not contain the table, since
-    /// lookups read the original.
+    /// Adds a layer whose weights are the embedding table, which has `table` values. Lookups read the original table, so the cached low-precision
+    /// copies do not contain it. A cast of the table is therefore counted here.
     pub(super) fn tied_layer(
         &mut self,
         input: SavedTensor,
@@ -143,7 +143,8 @@ impl SavedTensors {
         self.layer(input, name, values)
     }
 
-    /// Adds attention with `scores` attention scores. The fused kernel repeats each key and value for the `group` heads that share it.
+    /// Adds attention with `scores` attention scores. The fused kernel repeats each key and value for each of the `group` query heads that share
+    /// it.
     pub(super) fn attention(
         &mut self,
         [query, key, value]: [SavedTensor; 3],
@@ -165,7 +166,7 @@ impl SavedTensors {
             self.save(input);
         }
         if self.attention == Attention::Math {
-            // The softmax saves its output in the format of the parameters, and the second matmul saves its operand.
+            // The softmax saves its output in the format of the parameters, and the second matmul saves its operand in the matmul format.
             let weights = self.full(scores);
             self.save(weights);
             let weights = self.dropout(weights, dropout);

@@ -20,8 +20,8 @@ pub(super) struct Reference<'a, M: Network> {
 }
 
 impl<M: Network> Reference<'_, M> {
-    /// Returns the share of predictions that agree with those of `32-true` and `highest`, in total and, for tokens, by passage. Returns `None`
-    /// if the cell itself uses this setting.
+    /// Returns the share of predictions that equal those of `precision = 32-true` with `matmul = highest`: the total, and the share of each passage
+    /// if the model predicts tokens. Returns `None` if the cell itself uses this setting.
     pub(super) fn agreement(
         &self,
         data: &Dataset<M::Part>,
@@ -59,7 +59,8 @@ pub(crate) fn warn_if_failed<T>(
     Ok(None)
 }
 
-/// Returns the share of predictions that agree with those of `predict` for the same test examples, in total and, for tokens, by passage.
+/// Returns the share of predictions that equal those of `predict` for the same test examples: the total, and the share of each passage if the model
+/// predicts tokens.
 pub(crate) fn agreement<P: Part>(
     cell: &Cell,
     part: &P,

@@ -8,8 +8,8 @@ use crate::{
     data::{Dataset, Part},
 };
 
-/// Builds the outcome of an evaluation. `read` describes the weights if they were read from a checkpoint. The last argument is the time of
-/// loading and of the warm-up in seconds.
+/// Builds the outcome of an evaluation. `read` describes the weights if they were read from a checkpoint. The last argument contains the seconds of
+/// loading and of the warm-up.
 pub(crate) fn outcome<P: Part>(
     cell: &Cell,
     data: &Dataset<P>,

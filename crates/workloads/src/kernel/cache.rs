@@ -6,8 +6,8 @@ use mantissa_precision::device;
 /// Assumed size of an unknown last-level cache: the largest of a GPU so far (Infinity Cache of an MI300X).
 const UNKNOWN_CACHE_BYTES: u64 = 256 << 20;
 
-/// Total size of the copies, as a multiple of the cache size. With two, little of a copy is still cached when it is used again, whatever
-/// the replacement policy.
+/// Total size of the copies, as a multiple of the cache size. With two, little of a copy is still cached at its next use, under any replacement
+/// policy.
 const CACHE_MULTIPLE: u64 = 2;
 
 /// Maximum number of copies. The upload of more copies would take longer than the measurement.
@@ -27,7 +27,7 @@ impl<T> RotatingCopies<T> {
         Self::from_vec([first].into_iter().chain(others).collect())
     }
 
-    /// Rotates these copies, at least one.
+    /// Creates a rotation of existing copies, at least one.
     pub(super) fn from_vec(copies: Vec<T>) -> Self {
         Self { copies, launches: 0 }
     }
@@ -47,7 +47,7 @@ pub(super) struct Copies {
     count: usize,
     /// Bytes of one copy.
     bytes: u64,
-    /// Bytes of the last-level cache: `Some(None)` if the size is unknown, `None` if it was not determined.
+    /// Bytes of the last-level cache: `Some(None)` if the size is unknown, `None` for a warm cell, which does not need the size.
     cache: Option<Option<u64>>,
 }
 
@@ -64,7 +64,7 @@ impl Copies {
         }
     }
 
-    /// Returns the number of copies that exceed a cache.
+    /// Returns copies with a total size of [`CACHE_MULTIPLE`] times the cache, at most [`MAX_COPIES`].
     fn exceeding(cache: Option<u64>, bytes: u64) -> Self {
         let total = CACHE_MULTIPLE * cache.unwrap_or(UNKNOWN_CACHE_BYTES);
         let count = total.div_ceil(bytes.max(1)).clamp(1, MAX_COPIES);

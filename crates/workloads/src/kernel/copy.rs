@@ -1,4 +1,4 @@
-//! Times a copy that moves as many bytes as a memory-bound kernel, as an upper bound of the kernel's speed.
+//! Times a copy that moves as many bytes as a memory-bound kernel. The speed of the copy is an upper bound of the kernel's speed.
 
 use std::{ops::Range, time::Instant};
 

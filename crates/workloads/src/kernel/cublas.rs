@@ -38,8 +38,8 @@ pub(super) struct CublasTimes {
     pub(super) events: Vec<Event>,
 }
 
-/// Times the matmul of an operation by the same rules as the kernel. Returns `None` if the operation is not a single matmul, the backend is
-/// not CUDA or cuBLASLt is not installed, and the reason if cuBLASLt cannot compute the matmul.
+/// Times the matmul of an operation by the same rules as the kernel. Returns `None` if the operation is not a single matmul, the backend is not
+/// CUDA, or cuBLASLt is not installed. Returns the reason as an error if cuBLASLt cannot compute the matmul.
 pub(super) fn time_cublas(
     operation: &impl Operation,
     inputs: &Inputs<'_>,

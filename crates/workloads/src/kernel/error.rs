@@ -1,8 +1,8 @@
 //! Numeric error of a result, and its sources.
 //!
-//! The reference is computed from the stored inputs in f64 (for f64 inputs: in twice that precision), so the error does not include
-//! rounding the inputs to their storage format. The error has three sources, each measured separately: the operands are rounded to the
-//! format of the multiplier, the sum is rounded while it is accumulated, and the result is rounded to the output format.
+//! The reference is computed from the stored inputs in f64, or in twice the precision of f64 for f64 inputs. The error therefore excludes rounding
+//! the inputs to their storage format. It has three sources, each measured separately: rounding the operands to the format of the multiplier,
+//! rounding during accumulation, and rounding the result to the output format.
 
 use mantissa_core::{Format, KernelKind, Series, SeriesName, Setting};
 use rayon::prelude::*;
@@ -12,29 +12,29 @@ const MAX_COMPARED_ROWS: usize = 256;
 /// Maximum number of compared rows for f64 inputs, whose reference is computed in twice the precision of f64.
 const MAX_COMPARED_ROWS_F64: usize = 32;
 
-/// Difference between a result and its reference. Each error is a Frobenius norm divided by that of the reference.
+/// Difference between a result and its reference. The first four errors are Frobenius norms of differences, divided by the norm of the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultError {
     /// Total error.
     pub(crate) relative: f64,
     /// Error from rounding the operands: the error of an exact matmul of the rounded operands.
     pub(crate) quantisation: f64,
-    /// Error from rounding an exact result to the format of the output.
+    /// Error from rounding the exact result of the rounded operands to the output format.
     pub(crate) rounding: f64,
-    /// Error from the accumulation: the difference from an exact result that is rounded to the format of the output.
+    /// Error from the accumulation: the difference between the result and the exact result of the rounded operands, rounded to the output format.
     pub(crate) accumulation: f64,
     /// Sum of `|result| - |reference|`, divided by the sum of `|reference|`. Negative if results are too small, as after truncation.
     pub(crate) bias: f64,
-    /// Largest distance in units in the last place of the reference, in the output's format.
+    /// Largest distance from the reference, in units in the last place (ULP) of the reference in the output format.
     pub(crate) max_ulp: f64,
-    /// Histogram of distances with the upper edges 0.5, 1, 2, 4, … units in the last place.
+    /// Histogram of these distances, with the upper bin edges 0.5, 1, 2, 4, … ULP.
     pub(crate) ulps: Vec<u64>,
     /// True if every compared result is finite.
     pub(crate) finite: bool,
 }
 
 impl ResultError {
-    /// Returns the histogram of distances as a series: counts over the upper edges of the bins.
+    /// Returns the histogram of distances as a series: the upper edge (x) and the count (y) of each bin.
     pub(crate) fn series(&self) -> Series {
         let mut series = Series::new(SeriesName::UlpDistance);
         for (bin, count) in self.ulps.iter().enumerate() {

@@ -43,7 +43,7 @@ pub(crate) fn kernel_by_peer(mut session: Session<'_>, task: &KernelTask) -> Res
         .map(|_| session.launch(LaunchKind::Nothing))
         .collect();
     let timing = Timing::for_peer(empty?.iter().map(Launched::timed).collect());
-    // The peer keeps the result of the first launch.
+    // The peer keeps the result of the first launch, which `result` reads below.
     let first = session.launch(LaunchKind::Kernel)?;
     session.progress(Phase::WarmUp, 1, 1);
     let result = session.result()?;

@@ -54,7 +54,8 @@ impl Rows {
         }
     }
 
-    /// Returns a row of the result in f64, computed with the exact function and with the formula that the kernel uses.
+    /// Returns a row of the result twice, both in f64: by the exact function, and by the formula of the kernel (they differ for the tanh
+    /// approximation of GELU).
     fn exact(&self, row: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let result: Vec<f64> = match self.kind {
             KernelKind::Gelu => {
@@ -167,7 +168,7 @@ pub(super) struct AdamW {
     stored: Format,
 }
 
-/// Format of the gradients: f32, whatever the format of the parameters.
+/// Format of the gradients: f32 for every format of the parameters.
 const GRADIENTS: Format = Format::F32;
 
 fn adamw_settings() -> OptimizerSettings {

@@ -9,7 +9,7 @@ use mantissa_core::BertSize;
 use super::{Batch, F32Layers, Init, Network, ParameterSpec, Pass, Specs, TextHead, distilbert::TextInput};
 use crate::{data::Tokenized, weights::Naming};
 
-/// Standard deviation of initial weights, from the reference.
+/// Standard deviation of initial weights, as in transformers.
 const INIT_DEVIATION: f64 = 0.02;
 /// Number of token types: first and second sentence.
 const TYPES: usize = 2;

@@ -1,8 +1,8 @@
 //! BLOOM (arXiv 2211.05100), the architecture of `bloom-560m`.
 //!
-//! Pre-norm causal blocks with ALiBi (arXiv 2108.12409) instead of position embeddings, and the tanh approximation of GELU. The head is tied to
-//! the embedding table, or classifies the last token. Dropout is applied as in the reference: to the attention weights, and after the last layer
-//! of attention and feed-forward part.
+//! Pre-norm causal blocks with ALiBi (arXiv 2108.12409) instead of position embeddings, and the tanh approximation of GELU. The head is tied to the
+//! embedding table, or classifies the last token. Dropout is applied as in transformers: to the attention weights, and after the last layer of
+//! attention and feed-forward part.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
@@ -11,7 +11,7 @@ use mantissa_precision::transpose_heads;
 use super::{Batch, CausalInput, F32Layers, Init, Network, ParameterSpec, Pass, Specs, TextHead};
 use crate::{data::Tokenized, weights::Naming};
 
-/// Standard deviation of initial weights, from the reference.
+/// Standard deviation of initial weights, as in transformers.
 const INIT_DEVIATION: f64 = 0.02;
 
 /// Name of the embedding table.
@@ -150,7 +150,7 @@ impl Network for Bloom {
         let [first, activation, second] =
             ["dense_h_to_4h", "gelu_impl", "dense_4h_to_h"].map(|part| format!("{layer}.mlp.{part}"));
         let wide = pass.linear(normal, &first);
-        // The reference truncates √(2/π) to eight digits, which makes no difference in f32.
+        // transformers truncates √(2/π) to eight digits, which makes no difference in f32.
         let wide = pass.matmul_compute(&first).gelu_as(Gelu::Tanh, wide);
         let output = pass.linear(pass.record(&activation, wide), &second);
         pass.compute.add(pass.dropout(output, dropout), hidden)

@@ -1,7 +1,7 @@
 //! DistilBERT for sequence classification (arXiv 1910.01108), the architecture of `distilbert-base-uncased`.
 //!
-//! Post-norm encoder blocks with learned positions and exact GELU. The head reads the first token. Dropout is applied as in the reference: after
-//! the embeddings' norm, to the attention weights, after the feed-forward layer, and before the classifier. Hidden states have the shape
+//! Post-norm encoder blocks with learned positions and exact GELU. The head reads the first token. Dropout is applied as in transformers: after the
+//! embeddings' norm, to the attention weights, after the feed-forward layer, and before the classifier. Hidden states have the shape
 //! `[n · sequence, dim]`, so that every linear layer is one matmul.
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
@@ -13,9 +13,9 @@ use crate::{
     weights::Naming,
 };
 
-/// Epsilon of every layer norm, from the reference.
+/// Epsilon of every layer norm, as in transformers.
 const NORM_EPSILON: f64 = 1e-12;
-/// Standard deviation of initial weights, from the reference.
+/// Standard deviation of initial weights, as in transformers.
 const INIT_DEVIATION: f64 = 0.02;
 
 /// Architecture with its shape.

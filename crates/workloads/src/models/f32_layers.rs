@@ -19,7 +19,7 @@ impl F32Layers {
     /// Creates the set from the patterns of a setting.
     ///
     /// # Errors
-    /// A pattern does not match any layer. It would have no effect, although the record contains it.
+    /// A pattern does not match any layer, so it would have no effect although the record lists it.
     pub(crate) fn new(patterns: &[String], layers: &[String]) -> Result<Self, String> {
         let unknown = patterns
             .iter()

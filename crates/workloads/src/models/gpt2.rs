@@ -1,7 +1,7 @@
 //! GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"), the architecture of `gpt2`.
 //!
-//! Pre-norm causal blocks with learned positions and the tanh approximation of GELU. The head is tied to the embedding table. Dropout is applied
-//! as in the reference: after the embeddings, to the attention weights, and after the last layer of attention and feed-forward part.
+//! Pre-norm causal blocks with learned positions and the tanh approximation of GELU. The head is tied to the embedding table. Dropout is applied as
+//! in transformers: after the embeddings, to the attention weights, and after the last layer of attention and feed-forward part.
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::{Gelu, Gpt2Size};
@@ -10,7 +10,7 @@ use mantissa_precision::transpose_heads;
 use super::{Batch, CausalInput, F32Layers, Init, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Tokenized, weights::Naming};
 
-/// Standard deviation of initial weights, from the reference.
+/// Standard deviation of initial weights, as in transformers.
 const INIT_DEVIATION: f64 = 0.02;
 
 /// Name of the embedding table.

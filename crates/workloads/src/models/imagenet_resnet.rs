@@ -21,7 +21,7 @@ const EXPANSION: usize = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct ImageNetResNet {
     size: ImageNetResNetSize,
-    /// Edge of an image.
+    /// Edge (height and width) of an image, in pixels.
     edge: usize,
     classes: usize,
     f32_layers: F32Layers,
@@ -190,12 +190,12 @@ impl Network for ImageNetResNet {
     type Part = Images;
     type Input = Tensor<4>;
 
-    /// Uses torchvision's initialization, except for `fc`: its values are normal with the standard deviation of torchvision's uniform values.
+    /// Uses torchvision's initialization, except for `fc`. Its values are normal, with the same standard deviation as torchvision's uniform values.
     fn parameters(&self) -> Vec<ParameterSpec> {
         let mut specs = Specs::default();
         for layer in self.convolutions_with_norms() {
             let ([_, to], [convolution, norm]) = (layer.channels, &layer.names);
-            // He initialization that preserves the variance in the backward pass.
+            // He initialization (`fan_out`), which preserves the variance in the backward pass.
             let init = Init::Normal((2.0 / (to * layer.filter * layer.filter) as f64).sqrt());
             specs.add(format!("{convolution}.weight"), &layer.shape(), init);
             specs.norm(norm, to);

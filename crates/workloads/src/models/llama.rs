@@ -12,7 +12,7 @@ use mantissa_precision::{Rotation, transpose_heads};
 use super::{Batch, CausalInput, F32Layers, Init, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Tokenized, weights::Naming};
 
-/// Standard deviation of initial weights, from the reference.
+/// Standard deviation of initial weights, as in transformers.
 const INIT_DEVIATION: f64 = 0.02;
 
 /// Name of the embedding table.
@@ -194,7 +194,7 @@ fn frequencies(size: &LlamaSize) -> Vec<f64> {
     (0..size.head_dim / 2).map(frequency).collect()
 }
 
-/// Scales a frequency as in LLaMA 3.1: frequencies with few turns within the original context length are reduced.
+/// Scales a frequency as in LLaMA 3.1, which reduces frequencies that complete few turns (periods) within the original context length.
 fn scaled(frequency: f64, scaling: &RopeScaling) -> f64 {
     let turns = f64::from(scaling.original_max_position_embeddings) * frequency / TAU;
     let (low, high) = (scaling.low_freq_factor, scaling.high_freq_factor);

@@ -174,7 +174,7 @@ pub(crate) trait Network: Clone {
         None
     }
 
-    /// Returns true if a forward pass reads the parameter in the matmul format. Under a mixed setting, this is a low-precision copy.
+    /// Returns true if a forward pass reads the parameter in the matmul format. Under a mixed setting, the pass then reads a low-precision copy.
     fn multiplies(&self, name: &str) -> bool {
         let layer = name.rsplit_once('.').map_or(name, |(layer, _)| layer);
         Self::is_matmul_weight(name) && !self.f32_layers().contains(layer)

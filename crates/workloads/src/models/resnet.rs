@@ -20,7 +20,7 @@ const FILTER: usize = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct ResNet {
     size: ResNetSize,
-    /// Edge of an image.
+    /// Edge (height and width) of an image, in pixels.
     edge: usize,
     classes: usize,
     f32_layers: F32Layers,
@@ -72,7 +72,7 @@ impl ResNet {
     }
 }
 
-/// Takes every other row and column, and pads the channels with zeros on both sides.
+/// Applies a shortcut without parameters: selects every other row and column, and pads the channels to `to` with zeros on both sides.
 fn subsampled(images: Tensor<4>, to: usize) -> Tensor<4> {
     let images = images.permute([0, 2, 3, 1]);
     let images = images.slice([s![..], s![..;2], s![..;2], s![..]]);
@@ -90,7 +90,7 @@ impl Network for ResNet {
     fn parameters(&self) -> Vec<ParameterSpec> {
         let mut specs = Specs::default();
         let layer = |specs: &mut Specs, convolution: &str, norm: &str, from: usize, to: usize| {
-            // He initialization that preserves the variance in the forward pass.
+            // He initialization (`fan_in`), which preserves the variance in the forward pass.
             let init = Init::Normal((2.0 / (from * FILTER * FILTER) as f64).sqrt());
             specs.add(format!("{convolution}.weight"), &[to, from, FILTER, FILTER], init);
             specs.norm(norm, to);

@@ -2,7 +2,7 @@
 //! `google/vit-base-patch16-224`.
 //!
 //! Pre-norm encoder blocks over a class token and the patches of the image, with learned positions and exact GELU. The head reads the class token.
-//! Dropout is applied as in the reference: after the embeddings, to the attention weights, and after the last layer of attention and feed-forward
+//! Dropout is applied as in transformers: after the embeddings, to the attention weights, and after the last layer of attention and feed-forward
 //! part.
 
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
@@ -11,7 +11,7 @@ use mantissa_core::VitSize;
 use super::{Batch, F32Layers, Init, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Images, weights::Naming};
 
-/// Standard deviation of initial weights, from the reference.
+/// Standard deviation of initial weights, as in transformers.
 const INIT_DEVIATION: f64 = 0.02;
 /// Colour channels of an image.
 const COLOURS: usize = 3;
@@ -40,7 +40,7 @@ impl Vit {
         }
     }
 
-    /// Returns the edge of a patch.
+    /// Returns the edge (height and width) of a patch, in pixels.
     fn patch(&self) -> usize {
         self.size.patch_size as usize
     }
@@ -152,7 +152,7 @@ impl Network for Vit {
         let products = pass.matmul_compute(PROJECTION);
         let projected = products.linear(patches, filters.reshape([width, values]), bias);
         let projected = pass.record(PROJECTION, projected);
-        // The reference concatenates the tokens in the format of the class token, which is the wider one.
+        // transformers concatenates the tokens in the format of the class token, which is the wider one.
         let projected = pass.compute.full(projected).reshape([n, side * side, width]);
         let class = pass.parameters.vector(CLASS_TOKEN).reshape([1, width]);
         let rows = Tensor::cat(vec![pass.compute.repeated(class, n), projected], 1);

@@ -1,4 +1,4 @@
-//! Runs cells with another framework, with the same inputs in the same order, and the same records.
+//! Runs cells with another framework (the peer), with the same inputs in the same order and the same contents of the records.
 //!
 //! [`Peer::start`] starts the program of the other framework, which reads the cell from files and executes requests one by one. This crate
 //! selects the examples of each step, decides when warm-up and sampling end, and evaluates the times, with the same code as for burn.

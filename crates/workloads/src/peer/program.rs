@@ -40,7 +40,7 @@ pub struct Peer {
     id: u32,
     requests: Option<ChildStdin>,
     responses: BufReader<ChildStdout>,
-    /// One moment on the clock of this process, and on the peer's clock in seconds.
+    /// The same moment on two clocks: of this process, and of the peer in seconds.
     synchronized_at: (Instant, f64),
     /// Peak of the peer's allocator since the cell was loaded, from the last response.
     pub(super) allocator: Option<AllocatorBytes>,
@@ -54,7 +54,7 @@ pub(crate) enum Request<'a> {
     About,
     /// Read the clock, in seconds.
     Clock,
-    /// Multiply the operands of a file as a pass of an operation does in a setting, and write the product to a file as little-endian f64. If this
+    /// Multiply the operands in a file, in the precision that `pass` has under `setting`. Write the product to a file as little-endian f64. If this
     /// is not possible, the response is the reason.
     Multiply {
         setting: &'a Setting,
@@ -81,7 +81,7 @@ pub(crate) enum Request<'a> {
     Result { file: &'a Path },
     /// Create copies of the inputs of a kernel, and use them in rotation from then on.
     Copies { copies: usize },
-    /// Replace the inputs by `copies` tensors of `values` values in the format of the parameters, for a copy.
+    /// Replace the inputs by `copies` tensors of `values` values each, in the format of the parameters, for [`LaunchKind::Copy`].
     LayForCopy { values: u64, copies: usize },
 }
 
@@ -298,7 +298,7 @@ impl Peer {
 
     /// Sends the first requests: synchronizes the clocks and reads the process id.
     fn connect(mut self, command: &[String]) -> Result<Self, WorkloadError> {
-        // The peer imports its packages before the first response, so do not synchronize the clocks with it.
+        // Do not synchronize the clocks with the first response, because the peer imports its packages before it.
         let _: f64 = self.request(&Request::Clock).map_err(|error| match error {
             WorkloadError::Device(reason) => {
                 WorkloadError::data(format!("`{}`: {reason}", command.join(" ")))

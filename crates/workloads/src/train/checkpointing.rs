@@ -1,5 +1,5 @@
-//! Gradient checkpointing: the forward pass saves only the hidden states between segments of the model, and the backward pass recomputes each
-//! segment with its own graph (arXiv 1604.06174).
+//! Gradient checkpointing: the forward pass saves only the hidden states between segments of the model and the batch-norm moments. The backward
+//! pass recomputes each segment with its own graph (arXiv 1604.06174).
 //!
 //! burn's built-in checkpointing is not used: it decides per operation and never recomputes a matmul, so it saves little memory.
 

@@ -60,8 +60,8 @@ impl<M: Network> Trainer<'_, M> {
         }
     }
 
-    /// Seeds the dropout masks of a segment. Each segment of each micro-batch has a different seed, so that checkpointing draws the same
-    /// masks again. Submits pending operations first, because they must draw their random numbers before the seed changes.
+    /// Seeds the dropout masks of a segment. Each segment of each micro-batch has its own seed, so that the recomputation of a checkpointed segment
+    /// draws the same masks. Submits pending operations first, because they must draw their random numbers before the seed changes.
     pub(super) fn seed_dropout(&self, segment: u32) {
         if !self.model.has_dropout() {
             return;

@@ -132,7 +132,7 @@ fn compare_updates<M: Network>(
     for ((name, before), ((_, after), (_, reference))) in before.iter().zip(after) {
         let (before, after, reference) = (read_values(before)?, read_values(after)?, read_values(reference)?);
         let update = |after: &[f64]| after.iter().zip(&before).map(|(b, a)| b - a).collect();
-        // Round the reference to the setting's format, unless the setting's value is not finite.
+        // Round the reference to the setting's format. If the setting's value is not finite, use that value instead.
         let rounded = |(after, reference): (&f64, &f64)| match after.is_finite() {
             true => format.round(*reference).value,
             false => *after,

@@ -19,7 +19,8 @@ pub(crate) fn outcome<P: Part>(
     memory: Option<MemoryParts>,
 ) -> Outcome {
     let (mut samples, totals) = (log.samples, log.totals);
-    // `test_correct` pairs runs by example. Tokens of one text are not independent, so it is omitted for token models.
+    // `test_correct` pairs two runs example by example. It is omitted for models that predict tokens, because the tokens of one text are not
+    // independent.
     samples.test_correct = (!cell.workload.predicts_tokens()).then_some(test.correct);
     Outcome {
         samples,

@@ -17,7 +17,7 @@ const F32_BITS: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_
 /// Maximum number of fraction bits to try, apart from the 23 of f32. f16 and TF32 have 10.
 const MAX_FRACTION_BITS: u32 = 10;
 
-/// Repeats the test in emulated formats. `correct` contains the correct predictions in f32, one character per example.
+/// Repeats the test in emulated formats. `correct` has one character per example: `1` if the prediction in f32 is correct, otherwise `0`.
 pub(super) fn sensitivity<M: Network>(
     trainer: &mut Trainer<'_, M>,
     test: &M::Part,
@@ -33,14 +33,14 @@ pub(super) fn sensitivity<M: Network>(
     let fractions = (1..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
     let fractions = bench.sweep(fractions.map(|bits| Layout::new(F32_BITS.0, bits)))?;
     let fraction = min_bits(&fractions, Layout::fraction_bits).unwrap_or(F32_BITS.1);
-    // Sweep the exponent with at least `MAX_FRACTION_BITS` fraction bits, but not with more than needed, because each fraction bit extends
-    // the range of subnormals by a power of two.
+    // Sweep the exponent bits with `MAX_FRACTION_BITS` fraction bits, or with `fraction` if that is larger. More fraction bits would hide a lack of
+    // exponent bits, because each one extends the range of subnormals by a power of two.
     let sufficient = fraction.max(MAX_FRACTION_BITS);
     let exponents = bench.sweep((2..=F32_BITS.0).map(|bits| Layout::new(bits, sufficient)))?;
     let exponent = min_bits(&exponents, Layout::exponent_bits).unwrap_or(F32_BITS.0);
 
-    // A format with few exponent bits and few fraction bits may fail although reducing only one of them does not. One more fraction bit may
-    // replace several exponent bits, since it extends the range of subnormals by a power of two. Try formats with the fewest bits first.
+    // Few exponent bits or few fraction bits alone may keep the accuracy although both together do not. One more fraction bit may replace several
+    // exponent bits, since it extends the range of subnormals by a power of two. Try formats with the fewest bits first.
     let fraction_bits = || (fraction..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
     let layouts = (exponent..=F32_BITS.0)
         .flat_map(|exponent| fraction_bits().map(move |fraction| Layout::new(exponent, fraction)));
@@ -126,8 +126,8 @@ impl<M: Network> FormatBench<'_, '_, M> {
         Ok(trials)
     }
 
-    /// Determines the layers that a mixed setting of this format should keep in f32: the layers that lose accuracy if only they use the
-    /// format. Then tests keeping these layers in f32. Returns the trials and the verdict.
+    /// Finds the layers that a mixed setting of this format should keep in f32: each layer that loses accuracy if it alone uses the format. Then
+    /// repeats the test with these layers in f32. Returns the trials and the verdict.
     fn test_keep_f32(
         &mut self,
         format: Format,

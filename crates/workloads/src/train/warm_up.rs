@@ -21,9 +21,9 @@ impl<M: Network> Trainer<'_, M> {
         self.optimizer = Optimizer::new(settings, self.parameters.len());
     }
 
-    /// Runs every batch shape of the training with a learning rate of 0. Each training shape runs twice, so that steps with and without
-    /// optimizer state are warmed up. With gradient accumulation, a step has two micro-batches. The loss scale is a constant 2, which
-    /// gradients are divided by again and which does not overflow.
+    /// Runs every batch shape of the training with a learning rate of 0. Each training shape runs twice, so that steps with and without optimizer
+    /// state are warmed up. With gradient accumulation, a step has two micro-batches. The loss scale is a constant 2, so that gradients are
+    /// unscaled as in training, but do not overflow.
     pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         self.disable_learning();
         self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));

@@ -122,7 +122,7 @@ impl<W: UserWorkload> Comparison<'_, W> {
         let weights = (0..rows * classes).map(|number| (1.7 * number as f32 + 0.3).sin());
         let weights = TensorData::new(weights.collect::<Vec<_>>(), [rows, classes]);
         let weighted = logits * Tensor::from_data(weights, &self.device);
-        // Add a zero that depends on a parameter, since the logits may not depend on any parameter.
+        // Add a zero that depends on a parameter, in case the logits do not depend on any parameter.
         let anchor = leaves[0].clone().sum().mul_scalar(0.0);
         let gradients = (weighted.sum() + anchor).backward();
         let values = |leaf: &Tensor<1>| match leaf.grad(&gradients) {

@@ -57,7 +57,7 @@ impl<'a> TensorSearch<'a> {
         self.checkpoint.sections().get(key).map(String::as_str)
     }
 
-    /// Returns true if a tensor is in another dictionary than the model, or in a copy of the model.
+    /// Returns true if a tensor is in a dictionary other than that of the model, or in a copy of the model.
     fn is_elsewhere(&self, name: &str) -> bool {
         let key = name.split('.').next().unwrap_or_default();
         let is_copy = |prefix: &String| !prefix.is_empty() && name.starts_with(prefix.as_str());

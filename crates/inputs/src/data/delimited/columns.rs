@@ -49,7 +49,7 @@ impl Columns {
     }
 }
 
-/// Detects the columns from the first record, which is also the first of `sample`. The flag is true if the first record is a header.
+/// Detects the columns from the first record, which is also the first of `sample`. The returned flag is true if the first record is a header.
 pub(super) fn detect_columns(
     first: &[&str],
     sample: &[Vec<String>],

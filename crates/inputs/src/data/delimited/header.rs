@@ -44,8 +44,8 @@ pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
         || others.len() >= 4 && labels.values().all(|count| *count > 1)
 }
 
-/// Returns true if the fields of the first record look like names: distinct, short, without spaces, not numbers and not a label of another
-/// record, while another column has texts of several words.
+/// Returns true if the fields of the first record look like names: distinct, short, without spaces, and not numbers. In addition, the label field
+/// must not be a label of another record, and in some column most other fields must have several words.
 pub(super) fn looks_like_header(sample: &[Vec<String>], label: usize) -> bool {
     const MAX_NAME_BYTES: usize = 32;
     let [first, others @ ..] = sample else {

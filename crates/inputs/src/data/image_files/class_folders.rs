@@ -39,7 +39,7 @@ pub(super) enum InvalidFolders {
     Classes(String),
 }
 
-/// Finds images in one folder per class. For training data, and without a checkpoint, the classes are those of the first part.
+/// Finds images in one folder per class. If `for_training` is true or there is no checkpoint, the folders of the first part define the classes.
 /// [`KnownClasses::number_or_new`] assigns their numbers.
 pub(super) fn read_class_folders(
     name: String,

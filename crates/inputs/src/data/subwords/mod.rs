@@ -1,13 +1,13 @@
 //! Tokenizers of language models, in the published file formats.
 //!
-//! The library `tokenizers` encodes with `tokenizer.json` and `vocab.txt`. Our own code encodes with SentencePiece models and `tok*.bin`, because the
-//! ids of `tokenizers` differ from those of SentencePiece and `run.c`. The line counts exclude tests.
+//! The library `tokenizers` encodes with `tokenizer.json` and `vocab.txt`. Our own code encodes with SentencePiece models and `tok*.bin`, because
+//! the ids of `tokenizers` differ from those of SentencePiece and of `run.c` in llama2.c. The line counts exclude tests.
 //!
 //! | file | lines | reason for not using `tokenizers` |
 //! |---|--:|---|
 //! | `protobuf.rs` | 118 | It does not read SentencePiece models. |
 //! | `sentencepiece.rs` | 408 | `Unigram` rounds differently, is slower, and can overflow the stack. `ByteFallback` decodes differently. |
-//! | `trie.rs` | 46 | The trie is private, and is freed recursively. |
+//! | `trie.rs` | 46 | The trie of `tokenizers` is private, and is freed recursively. |
 //! | `merging.rs` | 115 | `BPE` cannot express equal scores, or merges of characters that are not pieces. |
 //! | `normalizer.rs` | 152 | `Precompiled` applies other rules, is slower, and panics on damaged rules. |
 //! | `llama2c.rs` | 144 | It does not read `tok*.bin`. `BPE` cannot express equal scores. |
@@ -15,7 +15,8 @@
 //! | `huggingface.rs` | 131 | Uses `tokenizers`, adds the special tokens around a text, and converts panics to errors. |
 //! | `configuration.rs` | 228 | It does not check the files next to a tokenizer. |
 //!
-//! These were measured with `tokenizers` 0.22.2 and models of 8,000 pieces, on 28,000 cases (20,000 parts of English reviews, 8,000 random strings):
+//! The following was measured with `tokenizers` 0.22.2 and models of 8,000 pieces, on 28,000 cases (20,000 parts of English reviews, 8,000 random
+//! strings):
 //!
 //! - `Unigram` adds scores in f64, and SentencePiece keeps sums in f32. The ids differ from those of SentencePiece 0.2.1 in 1,020 cases, and from
 //!   those of 0.2.3 in 103. For models without user-defined pieces, our ids equal those of 0.2.1 in every case; 0.2.3
@@ -25,9 +26,9 @@
 //!   are added to a published model can have equal scores. With the score 0 for 11,000 of the 32,000 pieces of LLaMA 2, the ids of `BPE`
 //!   differ from those of SentencePiece in 168 cases, and our ids in none. With distinct scores and a piece for every character, no case
 //!   differs, and `BPE` is up to 1.5 times as fast.
-//! - `BPE` needs every division of a piece into two strings: 2.6 GB for a file of 2 MB with pieces of 1 to 2,000 characters.
-//! - `Precompiled` selects the shortest rule that matches, and SentencePiece the longest. 960 of 20,000 random strings differ. It needs six times the
-//!   time, and cannot skip user-defined pieces.
+//! - `BPE` needs every division of a piece into two strings, which takes 2.6 GB for a file of 2 MB with pieces of 1 to 2,000 characters.
+//! - `Precompiled` selects the shortest rule that matches, and SentencePiece the longest. 960 of 20,000 random strings differ. `Precompiled`
+//!   needs six times the time, and cannot skip user-defined pieces.
 //! - `ByteFallback` replaces every byte of a run if one is invalid. SentencePiece keeps the valid characters.
 
 mod configuration;

@@ -11,7 +11,7 @@ pub(super) struct Normalizer {
     pub char_map: Option<CharMap>,
     /// Insert a space before a text.
     pub dummy_prefix: bool,
-    /// Insert the space after the text instead.
+    /// Insert the space after the text instead of before it.
     pub suffix: bool,
     /// Trim spaces around a text, and collapse repeated spaces.
     pub remove_extra_spaces: bool,

@@ -47,7 +47,7 @@ impl DocumentSplitter {
             self.end_document(document, on_piece)?;
             rest = after;
         }
-        // Hold back some text, because it may end within a separator.
+        // Keep the last bytes for the next call, because the text may end within a separator.
         rest = self.emit_pieces(rest, DOCUMENT_SEPARATOR.len(), on_piece)?;
         self.pending = rest.to_owned();
         Ok(())

@@ -11,7 +11,7 @@ use crate::{
     memory_parts, units,
 };
 
-/// Smallest reduction of the peak that counts as a saving, as a share.
+/// Smallest reduction of peak memory that counts as a saving, as a share.
 const MIN_SAVING: f64 = memory_parts::MIN_REPORTED_SHARE;
 
 pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
@@ -21,7 +21,7 @@ pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<
             let setting = &candidate.row().cell.setting;
             setting.precision() == Precision::True32 && setting.matmul() == matmul
         };
-        // Without an error limit, it is unknown whether a kernel may have the error of TF32.
+        // No setting is chosen for a kernel without an error limit. The error of TF32 may then be too large.
         let has_choice = choice.chosen.is_some();
         let all = &choice.assessed;
         let high = all.iter().filter(|one| {
@@ -81,7 +81,7 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
     finding.into_iter().collect()
 }
 
-/// Finds rows whose peak memory is lower than with the same effective batch in fewer, larger micro-batches.
+/// Finds rows whose peak memory is lower than that of a row with the same effective batch in fewer, larger micro-batches.
 pub(super) fn accumulation<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let effective = |row: &Row<'_>| {
         let setting = &row.cell.setting;
@@ -105,8 +105,8 @@ pub(super) fn checkpointing<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Findin
     with_lower_peak(context, without, |_| 0)
 }
 
-/// Returns the rows whose peak memory is shown to be lower than that of a row paired by `pairs`, with the change in time. Of several
-/// paired rows, the one with the lowest `rank` is used.
+/// Pairs each row with the row of the lowest `rank` among those for which `pairs(row, other)` is true. Returns the rows whose peak memory
+/// is shown to be lower than that of the other row, with a description of the saving and the change in time.
 fn with_lower_peak<'r, 'a>(
     context: &Context<'_, 'r, 'a>,
     pairs: impl Fn(&Row<'_>, &Row<'_>) -> bool,
@@ -143,8 +143,8 @@ fn comparison<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshol
     }
 }
 
-/// Returns the ratio of the peaks of each pair; `None` unless the first peak is shown to be lower. Counted bytes are identical in every
-/// process, so one process is enough; measured peaks need as many processes as times do.
+/// Returns the ratio of the first to the second peak of each pair; `None` unless the first is shown to be lower. Counted bytes are
+/// identical in every process, so one process is enough. Measured peaks need enough processes for a significant difference.
 fn shown_savings(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estimate>> {
     let values: Vec<[Vec<f64>; 2]> = pairs
         .iter()

@@ -9,11 +9,11 @@ use mantissa_run_folder::SampleSelection;
 use super::{Context, Finding, alike};
 use crate::Row;
 
-/// Threshold for the share of observed gradients that underflow: the share of weight gradients that Micikevicius et al. found below the
+/// Share of underflowed gradients above which the underflow rule fires. Micikevicius et al. found this share of weight gradients below the
 /// smallest f16 value.
 const UNDERFLOW_THRESHOLD: f64 = 0.05;
 
-/// Threshold for the share of updates lost in an observed step: more are lost than kept.
+/// Share of lost weight updates above which the rule fires. An update is lost if it is too small to change its 16-bit weight.
 const LOST_UPDATES_THRESHOLD: f64 = 0.5;
 
 /// Returns the rows that ran.
@@ -35,7 +35,7 @@ fn events<'a>(row: &Row<'a>, kind: EventKind) -> impl Iterator<Item = &'a Event>
     events.filter(move |event| event.kind == kind)
 }
 
-/// Returns the warning that a training recorded about its epsilon.
+/// Returns the warning that a training recorded about Adam's epsilon.
 fn epsilon_warning<'a>(row: &Row<'a>) -> Option<&'a Event> {
     events(row, EventKind::Warning).find(|event| event.detail.starts_with("`adam_eps="))
 }
@@ -65,8 +65,8 @@ fn status_and_reason(row: &Row<'_>) -> String {
 
 /// Finds rows whose values overflow f16.
 ///
-/// A dynamic loss scale makes gradients overflow on purpose. Under 16-mixed, only a loss scale below 1 indicates values that are too
-/// large. Rows that overflow under f32 as well are skipped, because the format is not the cause.
+/// Dynamic loss scaling makes gradients overflow on purpose. Under 16-mixed, only a loss scale below 1 indicates that values are too large.
+/// Rows that also overflow under f32 are skipped, because the format is not the cause.
 pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let finding = |row: &'r Row<'a>| {
         let precision = row.cell.setting.precision();
@@ -91,7 +91,7 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
                 format!("{} of observed values are not finite", percent(overflow)),
             ));
         }
-        // A divergence is attributed to the format only if f32 did not diverge.
+        // A divergence is attributed to the format only if the same training finished under f32.
         let finished = f32_rows.into_iter().find(|row| row.is_ok())?;
         let reference = context.group.label(finished, &[Axis::Seed]);
         (row.status == Some(Status::Diverged))
@@ -100,7 +100,7 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
     rows_that_ran(context).filter_map(finding).collect()
 }
 
-/// Returns the rows under 32-true and highest that otherwise have the same setting and seed as the given row.
+/// Returns the 32-true/highest rows that differ from `row` only in axes of the number format.
 fn under_f32<'r, 'a>(context: &Context<'_, 'r, 'a>, row: &'r Row<'a>) -> impl Iterator<Item = &'r Row<'a>> {
     const FORMAT_AXES: [Axis; 4] = [Axis::Precision, Axis::Matmul, Axis::Accumulator, Axis::KeepF32];
     rows_that_ran(context).filter(move |other| {
@@ -117,7 +117,7 @@ fn overflows(row: &Row<'_>) -> bool {
 }
 
 pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    // After an overflow, the training continued with invalid values.
+    // Leave out rows with an overflow, because their training continued with invalid values.
     let has_no_overflow =
         |row: &Row<'_>| share(row, MetricName::OverflowShare).is_none_or(|share| share == 0.0);
     let unscaled = rows_that_ran(context)

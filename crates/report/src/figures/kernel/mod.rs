@@ -20,7 +20,7 @@ const MAX_LINES: usize = 16;
 const GAP: f64 = 76.0;
 
 /// Draws error and throughput or, if the distribution of the input values varies, the error per distribution. `None` for other tasks,
-/// if all cells have the same size, and if no cell has an error or a throughput.
+/// if all cells have the same size, or if no cell has an error or a throughput.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let kernel = shape::kernel(&group.rows.first()?.cell.workload)?;
     let edge = shape::free_edge(kernel)?;
@@ -66,7 +66,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((canvas, format!("{}, {shown}.", group.workload)))
 }
 
-/// Returns the title: the growth of the errors with the size if input values vary, else the fastest setting at the largest size.
+/// Returns the title: the growth of the errors with the size if the input distribution varies, else the fastest setting at the largest size.
 fn finding(group: &Group<'_>, panels: &[Panel], lines: &[Line<'_, '_>]) -> Option<String> {
     if !group.varies(Axis::Distribution) {
         return finding::speed_at_largest(group);

@@ -112,7 +112,7 @@ fn interleaved_rope_reads_weights_in_metas_order() {
         let wanted = golden.wanted("float64");
         assert_close(&logits_with(true, true), &wanted, 1e-10, name);
         assert_close(&logits_with(false, false), &wanted, 1e-10, name);
-        // Permuting the weights or interleaving the rotation alone gives a different model.
+        // Only permuting the weights, or only interleaving the rotation, results in a different model.
         for (permuted, interleaved) in [(true, false), (false, true)] {
             let got = logits_with(permuted, interleaved);
             assert!(

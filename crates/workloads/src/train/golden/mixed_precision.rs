@@ -9,7 +9,7 @@ use safetensors::SafeTensors;
 use super::*;
 use crate::models::Network;
 
-/// Tolerance as a multiple of the spread: PyTorch's differences between orders of summation.
+/// Tolerance as a multiple of the spread, which is the difference between PyTorch's own results for several orders of summation.
 const SPREAD_FACTOR: f64 = 2.0;
 
 fn runs() -> Value {
