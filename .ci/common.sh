@@ -1,7 +1,7 @@
-# Shared by .ci/run, .ci/full and .ci/lanes, which source it from the root of the repository.
+# Settings and functions of .ci/run, .ci/full, .ci/changed-lanes and .ci/lanes, which source this file in the root of the repository.
 set -euo pipefail
 
-# Tools and logs stay in the target directory for the next run. The caches of pip, cargo and Mesa are used where they are.
+# Tools and logs stay in the target directory for the next run. pip, cargo and Mesa use their default caches.
 tools=$PWD/target/ci-tools
 logs=$PWD/target/ci-logs
 mkdir -p "$tools" "$logs"
@@ -22,7 +22,7 @@ mantissa=target/debug/mantissa
 # Stop background jobs when the script exits.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
-# step NAME: prints the name and the time, and starts counting for the table that `steps` prints.
+# step NAME: prints the name, the elapsed seconds and the free disk space, and records the start for the table of `steps`.
 step_names=() step_starts=()
 step() {
     step_names+=("$*") step_starts+=("$SECONDS")
@@ -58,7 +58,8 @@ install_browser() { command -v chromium >/dev/null || install_packages chromium;
 
 install_lavapipe() { ls /usr/share/vulkan/icd.d/lvp_icd.* /usr/include/vulkan/vk_layer.h >/dev/null 2>&1 || install_packages libvulkan-dev mesa-vulkan-drivers; }
 
-# PyTorch and the peer's test dependencies: the environment of MANTISSA_TORCH or of peers/README.md, or one under target/ (6 GB).
+# Sets MANTISSA_TORCH to a Python with PyTorch and the peer's test dependencies: the one it names, that of peers/README.md, or one under
+# target/ (6 GB).
 install_pytorch() {
     local python
     for python in "${MANTISSA_TORCH:-}" "$PWD/peers/.venv/bin/python" "$tools/pytorch/bin/python"; do
@@ -69,7 +70,7 @@ install_pytorch() {
     "$MANTISSA_TORCH" -m pip install --quiet './peers/pytorch[test]'
 }
 
-# NVRTC, ptxas and nvdisasm: the folder of MANTISSA_CUDA_TOOLKIT, or one under target/ (0.6 GB).
+# Sets MANTISSA_CUDA_TOOLKIT to a folder with NVRTC, ptxas and nvdisasm, if it is not set: one under target/ (0.6 GB).
 install_cuda_compilers() {
     test ! -x "${MANTISSA_CUDA_TOOLKIT:-}/bin/nvdisasm" || return 0
     test -x "$tools/cuda/bin/python" || python3 -m venv "$tools/cuda"
@@ -83,10 +84,10 @@ build() { cargo build "${everything[@]}" --all-targets; }
 # nextest FLAGS…: runs tests of the build, each in its own process.
 nextest() { cargo nextest run "${everything[@]}" --no-fail-fast "$@"; }
 
-# lavapipe_tests FILTER: Vulkan tests, prefixed with the seconds of each.
+# lavapipe_tests FILTER: runs the Vulkan tests whose path contains FILTER, with the seconds of each.
 lavapipe_tests() { .ci/lavapipe-tests "$1" | seconds_per_line; }
 
-# Prefixes each line with the seconds since the one before.
+# Prefixes each line with the seconds since the line before.
 seconds_per_line() {
     local before=$SECONDS line
     while IFS= read -r line; do

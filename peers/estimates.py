@@ -2,8 +2,8 @@
 """Reference results for the statistics of crates/analysis, from SciPy.
 
 Writes crates/analysis/tests/golden/statistics.json: samples and SciPy's results for them. Where SciPy does not compute an exact result
-(signed ranks and Mann-Whitney U with ties), the script enumerates every permutation. Where SciPy lacks a function (Hodges-Lehmann
-intervals), the script applies the definition: it collects every factor that the exact test does not reject at 5 %.
+(signed ranks and Mann-Whitney U with ties), this script enumerates every permutation. Where SciPy lacks a function (Hodges-Lehmann
+intervals), it applies the definition: the interval contains every factor that the exact test does not reject at 5 %.
 The bootstrap distribution of a sample of five is enumerated (5^5 resamples), so the limits of the BCa interval have no
 Monte-Carlo error.
 """

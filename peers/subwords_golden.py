@@ -10,7 +10,7 @@ Writes to crates/inputs/src/data/golden/:
   unigram.{model,json}         a small unigram model with normalization rules, trained by this script, and the ids by SentencePiece
   unigram_user_defined.{model,json}  the same with some pieces turned into user-defined ones
   pairs.{model,json}           a small BPE model with a user-defined symbol and without byte fallback, and the ids by SentencePiece
-  bytes_bpe.json               a small byte-level `tokenizer.json` as GPT-2's, and the ids by Hugging Face's `tokenizers`
+  bytes_bpe.json               a small byte-level `tokenizer.json` like that of GPT-2, and the ids by Hugging Face's `tokenizers`
 
 `ids` include the BOS token if the tokenizer has one, but no EOS token. With a text file as an argument, the script prints the number of
 tokens of its first 100,000 characters without BOS, and the sum of position * id with positions from 1.
@@ -120,7 +120,7 @@ def train(name, rules=None, **options):
 
 
 def user_defined(name):
-    """Turns pieces of a model into user-defined pieces. They overlap with other pieces, so their scores affect the result."""
+    """Turns pieces of a model into user-defined pieces. The pieces overlap with others, so their scores affect the result."""
     model = sentencepiece_model_pb2.ModelProto.FromString((OUT / f"{name}.model").read_bytes())
     for number, piece in enumerate(model.pieces):
         if piece.type == model.SentencePiece.NORMAL and 1 < len(piece.piece) < 4 and number % 3 == 0:

@@ -8,9 +8,9 @@
 The example comparison has hostile names that could break each format: quotes, tags, line breaks, control characters, markup of other formats,
 10,000 letters. Each parser must accept the file, and must return exactly the values that were written.
 
-`--junit-xsd` is the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT), which is part of
-the sources of pytest up to 8.4. Bencher's schema is from its documentation, and the rules for github-action-benchmark are from its `extract.ts`;
-neither is in a registry. The tags that MLPerf's rules allow are read from the checker of the package.
+`--junit-xsd` is the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT). The sources of
+pytest up to 8.4 also contain it. Bencher's schema is from its documentation, and the rules for github-action-benchmark are from its `extract.ts`;
+neither is in a package registry. The keys that MLPerf allows are read from the compliance checker in mlperf-logging.
 """
 
 import argparse

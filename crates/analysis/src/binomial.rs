@@ -6,8 +6,8 @@ use crate::{CONFIDENCE, Estimate, Interval, estimate::Z};
 
 /// Estimates the share `hits / n` with Wilson's 95 % score interval (Wilson 1927, doi:10.1080/01621459.1927.10502953).
 ///
-/// Unlike the normal approximation, the interval stays within 0 and 1 and has a width even if all examples or none are hits. Returns `None`
-/// if `n` is 0, or if there are more hits than examples.
+/// Unlike the normal approximation, the interval stays within 0 and 1, and its width is not 0 for 0 or `n` hits. Returns `None` if `n` is 0
+/// or less than `hits`.
 pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     if n == 0 || hits > n {
         return None;
@@ -16,7 +16,7 @@ pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     let shrink = 1.0 + Z * Z / count;
     let centre = (share + Z * Z / (2.0 * count)) / shrink;
     let half = Z / shrink * (share * (1.0 - share) / count + Z * Z / (4.0 * count * count)).sqrt();
-    // At 0 and `n` hits the interval ends exactly at 0 and 1. The formula misses these by rounding errors.
+    // For 0 and `n` hits, the interval ends exactly at 0 and 1. The formula has rounding errors there.
     let low = if hits == 0 { 0.0 } else { centre - half };
     let high = if hits == n { 1.0 } else { centre + half };
     Some(Estimate {
@@ -27,16 +27,16 @@ pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     })
 }
 
-/// Estimates the share `hits / n` with the exact 95 % interval (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404): the shares for
-/// which `hits` or more, and `hits` or fewer, both have a probability of at least 2.5 %. Use it for small `n`, where Wilson's interval covers
-/// too rarely. Returns `None` if `n` is 0, or if there are more hits than draws.
+/// Estimates the share `hits / n` with the exact 95 % interval (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404). It consists of the
+/// shares that two one-sided binomial tests do not reject at 2.5 % each. Use it for small `n`, where the coverage of Wilson's interval can
+/// be below 95 %. Returns `None` if `n` is 0 or less than `hits`.
 pub fn exact_share(hits: u64, n: u64) -> Option<Estimate> {
     if n == 0 || hits > n {
         return None;
     }
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let (k, count) = (hits as f64, n as f64);
-    // With 0 or `n` hits one of the two Beta distributions does not exist. The interval ends at 0 or 1 then.
+    // For 0 or `n` hits, one of the two Beta distributions does not exist. The interval then ends at 0 or 1.
     let end = |a: f64, b: f64, p: f64| Some(Beta::new(a, b).ok()?.inverse_cdf(p));
     Some(Estimate {
         value: k / count,
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn zero_and_all_hits_have_a_nonzero_width() {
-        // One example: z²/(1+z²) = 0.793451 on the far side.
+        // With one example, the upper end for 0 hits is z²/(1+z²) = 0.793451.
         assert_close(ends(0, 1), (0.0, 0.793_451));
         assert_close(ends(1, 1), (0.206_549, 1.0));
         assert_close(ends(0, 20), (0.0, 0.161_125));
@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn exact_interval_excludes_one_half_from_six_of_six() {
         let ends = |hits, n| exact_share(hits, n).unwrap().interval.unwrap();
-        // With n of n hits, the lower end is the n-th root of 2.5 %.
+        // For `n` of `n` hits, the lower end is the n-th root of 0.025.
         assert!((ends(1, 1).low - 0.025).abs() < 1e-9 && (ends(6, 6).low - 0.540_741).abs() < 1e-5);
         assert!(ends(5, 5).low < 0.5 && ends(6, 6).low > 0.5 && ends(0, 6).high < 0.5);
-        // Value from tables: 3 of 10.
+        // 3 of 10: values from tables.
         assert!((ends(3, 10).low - 0.066_74).abs() < 1e-4 && (ends(3, 10).high - 0.652_45).abs() < 1e-4);
         assert_eq!((ends(0, 3).low, ends(3, 3).high), (0.0, 1.0));
         assert_eq!((exact_share(0, 0), exact_share(3, 2)), (None, None));

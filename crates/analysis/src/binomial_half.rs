@@ -1,9 +1,9 @@
-//! Binomial distribution with p = ½: the null distribution of signs and medians.
+//! Binomial distribution with p = ½: the null distribution of sign tests, also used for intervals of medians.
 
 use statrs::function::factorial::ln_binomial;
 
-/// Computes P(B ≤ k) for B heads among `n` tosses of a fair coin. Sums the terms downwards from `k` until they are negligible, after about
-/// √n terms, which is fast even for a million tosses.
+/// Computes P(B ≤ k), where B is the number of heads in `n` tosses of a fair coin. Sums the terms downwards from `k` until they are
+/// negligible. This takes about √n terms and is fast even for a million tosses.
 pub(crate) fn cdf(k: u64, n: u64) -> f64 {
     if k >= n {
         return 1.0;
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn cdf_matches_the_normal_distribution_for_many_tosses() {
-        // The standard deviation is 500. With the continuity correction, the normal approximation is accurate to 1e-6 here.
+        // B has a standard deviation of 500. With the continuity correction, the normal approximation is accurate to 1e-6 here.
         let z = (499_020.0_f64 + 0.5 - 500_000.0) / 500.0;
         let normal = 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2);
         assert!((cdf(499_020, 1_000_000) - normal).abs() < 1e-6);

@@ -5,13 +5,13 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{CONFIDENCE, Interval, Sample, estimate::Z, normal};
 
-/// Number of resamples behind an interval. With this number the Monte-Carlo error of a 2.5 % tail is 0.35 points.
+/// Number of resamples per interval. With this number, the Monte-Carlo standard error of a tail of 2.5 % is 0.35 percentage points.
 pub const RESAMPLES: usize = 2_000;
 
 /// Computes the percentile bootstrap interval of a statistic at [`CONFIDENCE`], from [`RESAMPLES`] resamples drawn with ChaCha8 from
 /// `seed`. Returns `None` for a single value, which contains no information on the spread.
 ///
-/// The statistic receives the resample in arbitrary order, may reorder it, and must return a finite number.
+/// `statistic` receives the resample in arbitrary order, may reorder it, and must return a finite number.
 pub fn bootstrap_interval(
     sample: &Sample,
     seed: u64,
@@ -24,7 +24,8 @@ pub fn bootstrap_interval(
 
 /// Computes the bias-corrected and accelerated (BCa) interval of a smooth statistic at [`CONFIDENCE`] (Efron 1987,
 /// doi:10.1080/01621459.1987.10478410), such as a mean, a trimmed mean or a ratio of means. The arguments are those of
-/// [`bootstrap_interval`]. Returns `None` for fewer than three values, and if no resample or every one lies below the statistic.
+/// [`bootstrap_interval`]. Returns `None` for fewer than three values, and if all resampled statistics lie on the same side of the observed
+/// one.
 ///
 /// The acceleration comes from the jackknife, which evaluates the statistic n more times. **Not for a median**: the jackknife of a median
 /// is inconsistent (Efron and Tibshirani 1993, §11.6), and [`crate::median_interval`] has better coverage than any bootstrap.
@@ -42,8 +43,8 @@ pub fn bca_interval(
     bca_from_replicates(&replicates, value, acceleration, Z)
 }
 
-/// Computes the BCa interval of a value from its replicates. Before the corrections for bias and acceleration, the interval extends `z`
-/// standard deviations to either side.
+/// Computes the BCa interval of `value` from the statistics of resamples. `z` is the standard normal quantile of the upper end before the
+/// corrections for bias and acceleration, e.g. 1.96 for 95 %.
 pub(crate) fn bca_from_replicates(
     replicates: &Sample,
     value: f64,
@@ -58,7 +59,7 @@ pub(crate) fn bca_from_replicates(
     if not_above == below && (below == 0 || below == sorted.len()) {
         return None;
     }
-    // Half of the replicates equal to the value count as below it. Otherwise ties would look like bias.
+    // Half of the replicates that equal the value count as below it. Otherwise ties would look like bias.
     let bias = normal::quantile((below + not_above) as f64 / 2.0 / sorted.len() as f64);
     let corrected_share = |z: f64| {
         let shifted = bias + z;
@@ -78,8 +79,8 @@ fn acceleration(values: &[f64], statistic: &mut impl FnMut(&mut [f64]) -> f64) -
     jackknife_acceleration(&without)
 }
 
-/// Computes the acceleration of BCa from the jackknife values: Σd³ / (6 · (Σd²)^1.5), where d are their deviations from the mean; 0 if all
-/// values are equal.
+/// Computes the acceleration of BCa from the jackknife values `without`: the statistics of the sample with one value left out each. The
+/// acceleration is Σd³ / (6 · (Σd²)^1.5), where d is their mean minus each of them; 0 if all are equal.
 pub(crate) fn jackknife_acceleration(without: &[f64]) -> f64 {
     let mean = without.iter().sum::<f64>() / without.len() as f64;
     let power = |exponent| -> f64 { without.iter().map(|value| (mean - value).powi(exponent)).sum() };
@@ -129,8 +130,8 @@ mod tests {
 
     #[test]
     fn percentile_interval_of_a_median_matches_counting() {
-        // The resampled median is at most the second value with probability Σₖ₌₆ C(11,k) (2/11)ᵏ (9/11)¹¹⁻ᵏ = 0.0072, which is less than
-        // the tail of 0.025. It is at most the third with 0.0513, which is more.
+        // The resampled median is at most the second value with probability Σₖ₌₆ C(11,k) (2/11)ᵏ (9/11)¹¹⁻ᵏ = 0.0072, and at most the third
+        // with 0.0513. The tail of 0.025 lies in between, so the interval begins at the third value.
         let values: Vec<f64> = (1..=11).map(f64::from).collect();
         let found = bootstrap_interval(&sample(&values), 7, median).unwrap();
         assert_eq!(found, Interval { low: 3.0, high: 9.0 });

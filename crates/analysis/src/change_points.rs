@@ -5,38 +5,38 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::Sample;
 
-/// Significance level of a change point.
+/// Significance level of each change point.
 pub const CHANGE_POINT_LEVEL: f64 = 0.005;
 
-/// Number of permutations behind each change point. At [`CHANGE_POINT_LEVEL`], up to four of them may be as large as the observed value, so
+/// Number of permutations for each change point. At [`CHANGE_POINT_LEVEL`], up to four of them may be as extreme as the observed order, so
 /// the result does not depend on a single permutation.
 const PERMUTATIONS: usize = 999;
 
-/// Maximum number of runs. Older runs are ignored because the time grows with the square of the number.
+/// Maximum number of runs. Older runs are ignored because the computing time is quadratic in the number of runs.
 pub const CHANGE_POINT_MAX_RUNS: usize = 300;
 
-/// Run from which on the values have another distribution.
+/// Run at which the distribution of the values changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePoint {
     /// Index of the first run after the change.
     pub first: usize,
-    /// Median since the previous change, or the beginning.
+    /// Median since the previous change point, or since the beginning.
     pub before: f64,
-    /// Median until the next change, or the end.
+    /// Median until the next change point, or until the end.
     pub after: f64,
-    /// p-value: share of permutations with at least as large a statistic, including the observed order.
+    /// p-value: share of orders, permuted or observed, whose statistic is at least as large as the observed one.
     pub p: f64,
 }
 
-/// Finds the change points of a history, oldest run first, by E-divisive (Matteson and James 2014, doi:10.1080/01621459.2013.849605), as
-/// MongoDB does to detect regressions (Daly et al. 2020, doi:10.1145/3358960.3375791). The history is cut where the energy distance between
-/// the runs before and after the cut is largest. A permutation test, which shuffles the runs between cuts, decides if the cut is
-/// significant. Then the parts are cut again.
+/// Finds the change points of a history, oldest run first, by E-divisive (Matteson and James 2014, doi:10.1080/01621459.2013.849605).
+/// MongoDB detects regressions by this method (Daly et al. 2020, doi:10.1145/3358960.3375791). The history is cut where the energy distance
+/// between the runs before and after the cut is largest. A permutation test then shuffles the runs between cuts. If the new cut is
+/// significant, the search continues in all parts.
 ///
-/// The method needs neither a noise model nor a penalty, unlike PELT. A single disturbed run does not cause a cut because one value is not
-/// a distribution. A change of any size is detected only after about seven runs on either side. Only distances between values count, so the
-/// values may be logarithms. The caller must leave out missing values and keep track of their indices. Returns an empty list if a value is
-/// not finite.
+/// Unlike the method PELT, E-divisive needs neither a noise model nor a penalty per cut. A single disturbed run does not cause a cut. Even
+/// a large change is detected only after about seven runs on either side. Values may be negative, such as logarithms, because only their
+/// distances count. The caller must leave out missing values and keep track of their indices. Returns an empty list if a value is not
+/// finite.
 pub fn change_points(history: &[f64], seed: u64) -> Vec<ChangePoint> {
     if !history.iter().all(|value| value.is_finite()) {
         return Vec::new();
@@ -78,7 +78,7 @@ struct Cut {
     statistic: f64,
 }
 
-/// Returns the cut with the largest energy distance in any part between bounds.
+/// Returns the cut with the largest statistic in any part between bounds.
 fn best_cut(values: &[f64], bounds: &[usize]) -> Option<Cut> {
     let parts = bounds.windows(2).filter_map(|part| {
         let cut = find_cut(&values[part[0]..part[1]])?;
@@ -96,8 +96,8 @@ fn best_cut(values: &[f64], bounds: &[usize]) -> Option<Cut> {
     })
 }
 
-/// Computes the share of permutations with at least as large a statistic, including the observed order. Returns `None` as soon as it
-/// exceeds the level (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301), which for noise happens after a few permutations.
+/// Computes the p-value of a cut, see [`ChangePoint::p`]. Returns `None` as soon as it exceeds the level (Besag and Clifford 1991,
+/// doi:10.1093/biomet/78.2.301). For noise, this happens after a few permutations.
 fn significance(values: &[f64], bounds: &[usize], observed: f64, random: &mut ChaCha8Rng) -> Option<f64> {
     let mut shuffled = values.to_vec();
     let mut at_least_as_large = 1;
@@ -116,10 +116,11 @@ fn significance(values: &[f64], bounds: &[usize], observed: f64, random: &mut Ch
     Some(at_least_as_large as f64 / (PERMUTATIONS + 1) as f64)
 }
 
-/// Returns the cut of `values` with the largest nm/(n + m) · (2 E|X − Y| − E|X − X'| − E|Y − Y'|), where X are the n values before the cut
-/// and Y the m values after it. Of several equal cuts, the first is used. Returns `None` for fewer than two values, or if all are equal.
+/// Returns the cut of `values` with the largest nm/(n + m) · (2 E|X − Y| − E|X − X'| − E|Y − Y'|). E is the mean over independent draws X,
+/// X' from the n values before the cut, and Y, Y' from the m values after it. Returns the first of equal cuts; `None` for fewer than two
+/// values, or if all are equal.
 fn find_cut(values: &[f64]) -> Option<Cut> {
-    // Sums of pairwise distances within the values before, between both sides, and within the values after.
+    // Sums of pairwise distances: within the values before, between both sides, and within the values after.
     let (mut before, mut between) = (0.0, 0.0);
     let mut after: f64 = (0..values.len())
         .map(|at| sum_of_distances(values[at], &values[at..]))
@@ -144,7 +145,7 @@ fn find_cut(values: &[f64]) -> Option<Cut> {
     best
 }
 
-/// Sums the distances of one value from others. Uses independent lanes for SIMD because nearly all of the time is spent here.
+/// Sums the distances of one value from others. Nearly all of the time is spent here, so independent lanes allow SIMD.
 fn sum_of_distances(value: f64, others: &[f64]) -> f64 {
     let mut lanes = [0.0; 8];
     let (eights, remainder) = others.as_chunks::<8>();
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn cut_matches_hand_calculation() {
-        // 0 0 | 3 3 3: the sum between both sides is 6·3, so the statistic is 2·2·3/5 · 3.
+        // 0 0 | 3 3 3: six pairs between the sides have a distance of 3, all others 0. The statistic is 2·3/(2 + 3) · 2·3.
         let found = find_cut(&[0.0, 0.0, 3.0, 3.0, 3.0]).unwrap();
         assert_eq!(found.first, 2);
         assert!((found.statistic - 1.2 * 6.0).abs() < 1e-12);

@@ -7,9 +7,9 @@ use crate::{CONFIDENCE, Estimate, Evidence, Interval, holm};
 /// Result of testing a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Finding {
-    /// The interval lies within the claimed bounds.
+    /// The interval lies completely within the claimed bounds.
     Confirmed,
-    /// The interval lies outside the claimed bounds.
+    /// The interval lies completely outside the claimed bounds.
     Refuted,
     /// Neither confirmed nor refuted.
     Inconclusive,
@@ -33,15 +33,16 @@ pub struct Tested {
     pub finding: Finding,
     /// The ratio or the difference; `None` if it does not exist, e.g. for values that are not positive.
     pub estimate: Option<Estimate>,
-    /// True if the result is inconclusive only because of Holm's correction for the number of pairs.
+    /// True if the pair is significant by itself but not after Holm's correction for the number of pairs.
     pub withheld: bool,
 }
 
 /// Tests a claim on pairs of settings, which form one family. If the true value of every pair equals a bound, the probability that any pair
 /// is confirmed or refuted is at most 5 %.
 ///
-/// Confirming or refuting a pair requires a 95 % interval that lies completely within or completely outside the bounds, *and* a test that
-/// rejects the bound at 5 % after Holm's correction for the pairs. A pair without an interval is inconclusive, unless it is counted.
+/// A pair is confirmed if its 95 % interval lies completely within the bounds, and refuted if it lies completely outside. In addition, a
+/// test must reject the bound at 5 % after Holm's correction for the pairs. A pair without an interval is inconclusive. Deterministic
+/// values ([`Evidence::Counted`]) need neither interval nor test.
 pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
     let estimates: Vec<Option<Estimate>> = pairs.iter().map(Evidence::estimate).collect();
     let (findings, p_values): (Vec<Finding>, Vec<f64>) = pairs
@@ -68,8 +69,8 @@ pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
     estimates.map(|(at, estimate)| correct(at, estimate)).collect()
 }
 
-/// Returns the result by the interval alone, and the p-value of the bound that the interval excludes. The p-value is NaN for a pair that is
-/// not a member of the family.
+/// Returns the result by the interval alone, and the p-value of the bound that the interval excludes. If it excludes two bounds, returns
+/// the larger p-value. NaN excludes the pair from the family.
 fn finding_by_interval(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
     let interval = match (pair, estimate) {
         (Evidence::Counted(value), Some(_)) => Some(Interval {
@@ -166,12 +167,12 @@ mod tests {
 
     #[test]
     fn more_pairs_need_more_processes() {
-        // The smallest p-value of five against five is 2/252; times seven that is 0.056.
+        // The smallest p-value of five against five is 2/252. Seven times that is 0.056.
         let family = |size| test_claim(&vec![times(1.5, 5); size], above(1.0));
         assert_eq!(family(6)[0].finding, Finding::Confirmed);
         assert_eq!(family(7)[0].finding, Finding::Inconclusive);
         assert!(family(7)[0].withheld && !family(6)[0].withheld);
-        // Counted values and pairs without an interval are not members of the family.
+        // Deterministic values and pairs without an interval are not members of the family.
         let mut family = vec![Evidence::Counted(2.0); 9];
         family.extend([times(1.5, 5), times(1.5, 1)]);
         assert_eq!(test_claim(&family, above(1.0))[9].finding, Finding::Confirmed);
@@ -204,7 +205,7 @@ mod tests {
         );
     }
 
-    /// Returns differences of about 2 points, each with an interval of this half-width.
+    /// Returns differences of about 2 percentage points. `reach` is the half-width of their intervals.
     fn seeds(n: usize, reach: Option<f64>) -> Evidence {
         let difference = |seed: usize| {
             let value = 0.02 + 1e-3 * seed as f64;
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn processes_are_compared_within_their_seed() {
-        // Twice as fast under each seed, although one seed takes a hundred times as long as the other.
+        // The first is twice as fast under each seed. One seed takes a hundred times as long as the other.
         let of_seed = |scale: f64| {
             (
                 vec![0.5 * scale, 0.51 * scale, 0.52 * scale],

@@ -12,7 +12,7 @@ use crate::{
 /// Minimum number of clusters for an interval.
 pub const MIN_CLUSTERS: usize = 10;
 
-/// Maximum number of units that a resample draws. With more clusters, neighbouring clusters are merged.
+/// Maximum number of units that a resample draws. With more clusters, neighbouring clusters are merged into units.
 const MAX_UNITS: usize = 2_000;
 
 /// Contribution of a cluster to the two sums of a ratio.
@@ -44,12 +44,12 @@ impl Cluster {
     }
 }
 
-/// Computes the interval of Σ numerator / Σ denominator at [`crate::CONFIDENCE`]. The cluster is the unit of replication: whole clusters
-/// are drawn with replacement, [`RESAMPLES`] times with ChaCha8 from `seed`, and assumed to be independent. Returns `None` for fewer than
-/// [`MIN_CLUSTERS`], for a sum that is not finite, and if no resample or every one lies below the ratio.
+/// Computes the interval of Σ numerator / Σ denominator at [`crate::CONFIDENCE`] by resampling whole clusters with replacement,
+/// [`RESAMPLES`] times with ChaCha8 from `seed`. Clusters are assumed to be independent. Returns `None` for fewer than [`MIN_CLUSTERS`],
+/// for a sum that is not finite, and if all resampled ratios lie on the same side of the observed one.
 ///
-/// The interval is BCa like [`crate::bca_interval`], with the jackknife over clusters. Its quantile is Student's, as in
-/// [`crate::median_over_processes`], because a bootstrap of few clusters is too narrow.
+/// The interval is BCa like [`crate::bca_interval`], with the jackknife over clusters. A bootstrap of few clusters is too narrow, so the
+/// normal quantile is replaced by Student's, as in [`crate::median_over_processes`].
 pub fn cluster_interval(clusters: &[Cluster], seed: u64) -> Option<Interval> {
     if clusters.len() < MIN_CLUSTERS {
         return None;
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn equal_sized_clusters_have_the_interval_of_the_mean() {
-        // Twenty clusters of 0 and twenty of 1: the mean has a standard error of 1/√160 = 0.0791 without the correction of the variance,
-        // and z = 2.0227 · √(40/39), so the interval is 0.5 ± 0.162, up to one step of the mean, 1/40.
+        // Twenty clusters of 0 and twenty of 1: the standard error of the mean is √(0.25/40) = 0.0791 (variance divided by n). With z =
+        // 2.0227 · √(40/39), the interval is 0.5 ± 0.162. Means are multiples of 1/40, hence the tolerance.
         let half = clusters((0..40).map(|i| (f64::from(i % 2), 1.0)));
         let found = cluster_interval(&half, 1).unwrap();
         assert!((found.low - 0.338).abs() < 0.03, "{found:?}");

@@ -1,4 +1,4 @@
-//! Equivalence tests: a difference that is not significant does not show that two settings learn equally well.
+//! Equivalence tests. They are needed because a difference that is not significant does not show that two settings learn equally well.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -9,7 +9,7 @@ use crate::Interval;
 pub struct Equivalence {
     /// Difference of the means, first − second.
     pub difference: f64,
-    /// **90 %** interval of the difference. It lies within the margin exactly if the samples are equivalent at 5 %.
+    /// **90 %** interval of the difference. It lies within ±margin exactly if the samples are equivalent at 5 %.
     pub interval: Interval,
     /// The larger p-value of the two one-sided tests.
     pub p: f64,
@@ -23,10 +23,8 @@ impl Equivalence {
 }
 
 /// Tests if two means differ by less than `margin`, with two one-sided tests (Schuirmann 1987, doi:10.1007/BF01068419) based on Welch's t
-/// and one value per seed. Returns `None` if a sample has fewer than two values, a value is not finite, or the margin is not above 0.
-/// Equivalence is inconclusive then.
-///
-/// Assumes approximately normal means.
+/// and one value per seed. Assumes approximately normal means. Returns `None` (inconclusive) if a sample has fewer than two values, a value
+/// is not finite, or the margin is not above 0.
 pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equivalence> {
     let (a, b) = (Moments::new(first)?, Moments::new(second)?);
     if margin.is_nan() || margin <= 0.0 {
@@ -56,14 +54,15 @@ pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equival
             low: difference - half,
             high: difference + half,
         },
-        // Only the nearer end of the margin matters.
+        // The nearer end of the margin gives the larger p-value.
         p: student.sf((margin - difference.abs()) / error),
     })
 }
 
-/// Tests if the mean loss curves of two settings, over seeds, differ by less than `margin` in every part of the training. Splits the steps into `windows`
-/// equal parts, applies [`equivalence`] to the mean losses in each part (one value per seed), and returns the result with the largest
-/// p-value. All parts must be equivalent, so no correction for multiple tests is needed (Berger 1982, doi:10.1080/00401706.1982.10487790).
+/// Tests if the mean loss curves of two settings differ by less than `margin` in every part of the training. A curve contains the losses of
+/// one seed, one per step. Splits the steps into `windows` equal parts and applies [`equivalence`] to the mean losses in each part. Returns
+/// the result with the largest p-value. All parts must be equivalent, so no correction for multiple tests is needed (Berger 1982,
+/// doi:10.1080/00401706.1982.10487790).
 ///
 /// Returns `None` in the cases of [`equivalence`], if curves differ in length, or if they have fewer steps than there are windows.
 pub fn equivalent_curves(
@@ -113,7 +112,7 @@ mod tests {
 
     #[test]
     fn tost_matches_hand_calculation() {
-        // Means 2 and 2, variances 1: error √(2/3) = 0.816497, 4 degrees of freedom, t₀.₉₅ = 2.131847.
+        // Means 2 and 2, variances 1: standard error √(2/3) = 0.816497, 4 degrees of freedom, t₀.₉₅ = 2.131847.
         let found = equivalence(&[1.0, 2.0, 3.0], &[3.0, 1.0, 2.0], 1.740_65).unwrap();
         assert_eq!(found.difference, 0.0);
         assert!((found.interval.high - 1.740_646).abs() < 1e-5);

@@ -2,7 +2,7 @@
 
 use mantissa_core::{Metric, MetricName};
 
-/// Confidence level of every interval in this crate.
+/// Confidence level of every interval in this crate, unless its documentation states another.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Standard normal quantile for [`CONFIDENCE`], Φ⁻¹(0.975).
@@ -34,11 +34,11 @@ impl Interval {
 pub struct Estimate {
     /// Value of the statistic.
     pub value: f64,
-    /// Interval at [`CONFIDENCE`]; `None` if the samples do not allow one.
+    /// Interval at [`CONFIDENCE`]; `None` if it cannot be computed, e.g. from too few samples.
     pub interval: Option<Interval>,
     /// Number of samples.
     pub n: u64,
-    /// Name of the method in records.
+    /// Name of the method, as written to records.
     pub method: &'static str,
 }
 
@@ -53,7 +53,7 @@ impl Estimate {
         }
     }
 
-    /// Converts a metric of a record to an estimate. Returns `None` if it has no value. An interval with only one end is dropped.
+    /// Converts a metric of a record to an estimate. Returns `None` if the metric has no value. Drops an interval with only one end.
     pub fn from_metric(metric: &Metric) -> Option<Self> {
         let interval = metric
             .low

@@ -5,17 +5,17 @@ use crate::{
     mean_over_seeds, normal, over_seeds::mean_interval, paired,
 };
 
-/// Minimum number of seeds for a significant signed-rank test, and of equal outcomes for a significant sign test: 2/2⁶ is the first p-value
-/// below 5 %.
+/// Minimum number of seeds for a significant signed-rank test, and of equal outcomes for a significant sign test. The smallest two-sided
+/// p-value for n of either is 2/2ⁿ, and 2/2⁶ is the first below 5 %.
 pub const MIN_SEEDS: usize = 6;
 
-/// Measurements of a pair of settings. "First" is the setting that a claim is about, "second" the one it is compared with.
+/// Measurements of a pair of settings. A claim is about the "first" setting and compares it with the "second".
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
     /// Deterministic number, equal in every process.
     Counted(f64),
-    /// Positive quantity with one value per process: the first's and second's values of each seed. The estimate is the ratio first /
-    /// second. Values are compared only within their seed.
+    /// Values of a positive quantity, one per process: for each seed, those of the first and those of the second. The estimate is the ratio
+    /// first / second. Values are compared only within their seed.
     Processes(Vec<(Vec<f64>, Vec<f64>)>),
     /// Numbers of correct predictions on the same examples. The estimate is the difference of the two accuracies.
     Examples {
@@ -30,8 +30,8 @@ pub enum Evidence {
     Seeds {
         /// One difference per seed.
         differences: Vec<Estimate>,
-        /// True if the differences come from the same test examples. Their intervals then contain the sampling error of these examples, and
-        /// without them the mean has no interval.
+        /// True if all differences come from the same test examples. The interval of each difference must then contain the sampling error
+        /// of these examples. If one interval is missing, the mean has none.
         same_examples: bool,
     },
     /// Difference with a given interval. Without an interval, the result is inconclusive.
@@ -42,18 +42,18 @@ pub enum Evidence {
         as_claimed: u64,
         /// Number with another outcome.
         otherwise: u64,
-        /// Number of trainings whose processes had both outcomes. The test adds them to the rarer outcome.
+        /// Number of trainings that have processes of both kinds. The test adds them to the rarer outcome.
         torn: u64,
     },
 }
 
 impl Evidence {
-    /// Returns true if there is too little data for any test to be significant.
+    /// Returns true for differences over fewer than [`MIN_SEEDS`] seeds, which cannot be significant.
     pub(crate) fn is_insufficient(&self) -> bool {
         matches!(self, Self::Seeds { differences, .. } if differences.len() < MIN_SEEDS)
     }
 
-    /// Estimates the ratio or the difference, with an interval if there is enough data.
+    /// Estimates the ratio, difference or share, with an interval if there is enough data.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         match self {
             Self::Counted(value) => value.is_finite().then_some(Estimate {
@@ -82,7 +82,8 @@ impl Evidence {
         }
     }
 
-    /// Computes the two-sided p-value of a bound; NaN for deterministic numbers.
+    /// Computes the two-sided p-value of the hypothesis that the true value equals `bound`; NaN without a test, e.g. for deterministic
+    /// numbers.
     pub(crate) fn p(&self, bound: f64) -> f64 {
         let test = match self {
             Self::Counted(_) => None,
@@ -132,14 +133,14 @@ fn pairs(seeds: &[(Vec<f64>, Vec<f64>)]) -> Vec<(&[f64], &[f64])> {
         .collect()
 }
 
-/// Computes the signed-rank test of differences against a bound.
+/// Computes the signed-rank test of the hypothesis that the differences are symmetric around `bound`.
 fn signed_rank_against(differences: &[Estimate], bound: f64) -> Option<crate::Paired> {
     let shifted: Vec<f64> = differences.iter().map(|one| one.value - bound).collect();
     paired(&shifted, &vec![0.0; shifted.len()])
 }
 
-/// Computes the two-sided p-value of a bound under the normal distribution that an interval implies. If the interval has no width, the
-/// p-value is 0 unless the bound equals its value.
+/// Computes the two-sided p-value of `bound` under the normal distribution whose 95 % interval is given. If the interval is a single point,
+/// the p-value is 1 for a `bound` at that point, otherwise 0.
 fn normal_p_value(Interval { low, high }: Interval, bound: f64) -> f64 {
     let distance = (bound - f64::midpoint(low, high)).abs();
     let error = (high - low) / (2.0 * Z);
@@ -149,7 +150,7 @@ fn normal_p_value(Interval { low, high }: Interval, bound: f64) -> f64 {
     (2.0 * normal::upper_tail(distance / error)).min(1.0)
 }
 
-/// Estimates the share with the claimed outcome. The interval covers both extremes: counting none of the torn trainings, and counting all.
+/// Estimates the share with the claimed outcome. Torn trainings count as claimed only for the upper end of the interval.
 fn share(as_claimed: u64, otherwise: u64, torn: u64) -> Option<Estimate> {
     let n = as_claimed + otherwise + torn;
     let (least, most) = (exact_share(as_claimed, n)?, exact_share(as_claimed + torn, n)?);
@@ -163,13 +164,13 @@ fn share(as_claimed: u64, otherwise: u64, torn: u64) -> Option<Estimate> {
     })
 }
 
-/// Returns the number of additional outcomes, all equal to the majority, after which the share of the majority would differ significantly
-/// from one half. Ignores Holm's correction.
+/// Returns the number of additional outcomes that make the sign test significant, if all of them equal the majority. Ignores Holm's
+/// correction.
 pub fn endings_missing(as_claimed: u64, otherwise: u64, torn: u64) -> u64 {
     let (more, fewer) = (as_claimed.max(otherwise), as_claimed.min(otherwise) + torn);
     let significant =
         |missing: &u64| mcnemar(more + missing, fewer) <= 1.0 - crate::CONFIDENCE && more + missing > fewer;
-    // Three times the minority plus six is always significant.
+    // This many additional outcomes are always enough.
     let most = 3 * fewer + MIN_SEEDS as u64;
     (0..most).find(significant).unwrap_or(most)
 }
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(endings_missing(1, 0, 0), 5);
         assert_eq!(endings_missing(0, 2, 0), 4);
         assert_eq!(endings_missing(6, 0, 0), 0);
-        // 8 of 9: 2 · 10/512 = 0.039; 7 of 8: 2 · 9/256 = 0.07.
+        // Two-sided p-values: 8 of 9: 2 · 10/512 = 0.039; 7 of 8: 2 · 9/256 = 0.07.
         assert_eq!(endings_missing(1, 1, 0), 7);
         assert_eq!(endings_missing(1, 0, 1), 7);
         assert!(endings_missing(400, 400, 0) < 1_000);

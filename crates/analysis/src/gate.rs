@@ -25,24 +25,30 @@ use self::{
 };
 use crate::{Doubt, Verdict, Welch, holm};
 
-/// Judges a family of comparisons, which is everything that one gate looks at.
+/// Judges a family of comparisons: all metrics and cells that one gate compares.
 ///
-/// Measurements are compared by Welch's t-test, on logarithms if the floor is a ratio, with a prior on the noise that is learned from all
+/// Measurements are compared by Welch's t-test, on logarithms if the floor is a ratio. The test has a prior on the noise, learned from all
 /// cells of the same metric ([`prior`](crate::prior())). Without the prior, five repeats on either side could not be significant among 160
-/// comparisons. *Improved* and *regressed* require an adjusted p-value of at most the level **and** an estimate beyond floor and fence.
-/// *Unchanged* requires an interval within them (two one-sided tests, for each comparison by itself). Everything else is inconclusive.
+/// comparisons.
 ///
-/// Interleaved cells are judged without correction because both sides saw the same states of the machine. For times, rates and energies of
-/// other cells, the common shift (the median over the cells of a metric) is considered. It is attributed to the machine and subtracted if
-/// it is within the floor and [`GATE_MAX_DRIFT`]. It is attributed to the program and kept if it exceeds twice the median of the cells'
-/// fences, or [`GATE_MIN_PROGRAM_SHIFT`]. In between, two runs do not determine the cause of the shift or its variation between cells: a
-/// finding then requires a change of more than [`GATE_MIN_PROGRAM_SHIFT`], and other changes are inconclusive ([`Doubt::Shared`]) unless
-/// they are *unchanged*. The change must be beyond floor and fence both with and without the subtracted shift for a finding, and within
-/// them both ways for *unchanged*.
+/// The threshold is the floor (smallest relevant change) or the fence (usual noise of the cell), whichever is larger. *Improved* and
+/// *regressed* require an adjusted p-value of at most the level **and** an estimate beyond the threshold. *Unchanged* requires a 95 %
+/// interval within the threshold, not corrected for the family. Everything else is inconclusive.
 ///
-/// Some values are deterministic (requested bytes, errors on seeded inputs, results of training with the same seed). If they agree in all
-/// processes, they are not tested: equal values are unchanged, and a change beyond the floor is a finding. If they vary, they are treated
-/// as measurements. Accuracies with a shared error are tested unless all are equal, at the whole level regardless of the number of looks.
+/// Cells with interleaved runs need no correction because both sides saw the same states of the machine. For times, rates and energies of
+/// other cells, the common shift is the median change over the cells of a metric (at least [`GATE_MIN_DRIFT_CELLS`]):
+/// - If it is within the floor and [`GATE_MAX_DRIFT`], it is attributed to the machine and subtracted.
+/// - Otherwise, if it exceeds twice the median fence or [`GATE_MIN_PROGRAM_SHIFT`], it is attributed to the program and kept.
+/// - In between, its cause is unknown. It is subtracted, and a finding requires a change of more than [`GATE_MIN_PROGRAM_SHIFT`]. Other
+///   changes are inconclusive ([`Doubt::Shared`]) unless they are *unchanged*.
+///
+/// The estimate of a finding must exceed its limit with and without the subtraction. For *unchanged*, it must be within the threshold both
+/// ways.
+///
+/// Deterministic values are requested bytes, errors on seeded inputs, and results of training with the same seed. If they agree in all
+/// processes of each side, they are not tested: any change beyond the threshold is a finding. If they vary, they are treated as
+/// measurements. Accuracies with a shared error are tested unless all are equal. If the processes of each side agree, this test keeps the
+/// whole level at every look.
 pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<GateVerdict> {
     let methods: Vec<Method> = family
         .iter()
@@ -131,7 +137,7 @@ mod tests {
             };
             gate(&[compared], rules).remove(0).verdict
         };
-        // Five points of 1,000 examples: p is between a third of the level and the level.
+        // A difference of 5 points on 1,000 examples: p is between a third of the level and the level.
         let accuracy = Compared {
             shared_error: examples_error(0.80, 0.75, 1_000).unwrap(),
             ..compared(MetricName::TestAccuracy, &[0.80; 5], &[0.75; 5])

@@ -7,12 +7,12 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Estimate, Interval, RESAMPLES, Sample, normal};
 
-/// Number of standard deviations of the rank of a resampled median that are kept on either side of the middle. Beyond seven lies one draw
-/// in 10¹¹.
+/// Distance from the middle up to which ranks are kept, in standard deviations of the rank of a resampled median. Fewer than one resampled
+/// median in 10¹¹ lies beyond.
 const KEPT_DEVIATIONS: f64 = 7.0;
 
-/// Samples of a process, reduced to the ranks around their median. A resampled median practically never comes from other ranks, so the
-/// estimate does not change, and a million samples need only 7,000 values.
+/// Samples of a process, reduced to those around their median. A resampled median is practically never one of the dropped samples, so the
+/// estimate does not change. Of a million samples, only 7,000 are kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     samples: usize,
@@ -26,7 +26,7 @@ impl Process {
     pub fn new(sample: &Sample) -> Self {
         let sorted = sample.sorted();
         let samples = sorted.len();
-        // The rank of the median of a resample has a standard deviation of √n/2. The upper middle lies a few ranks above it.
+        // The rank of the median of a resample has a standard deviation of √n/2. The upper middle value lies a few ranks above it.
         let reach = (KEPT_DEVIATIONS / 2.0 * (samples as f64).sqrt()).ceil() as usize + 25;
         let first = (samples / 2).saturating_sub(reach);
         let end = (samples / 2 + reach).min(samples);
@@ -62,18 +62,19 @@ impl Process {
     }
 }
 
-/// Minimum number of processes for an interval. Resampling never exceeds the range of the processes, and the range of k values covers their
-/// median with probability 1 − 2¹⁻ᵏ: 75 % for three, 87.5 % for four, 93.75 % for five.
+/// Minimum number of processes for an interval. A bootstrap interval stays within the range of the values. For k processes, this range
+/// contains the true median with probability 1 − 2¹⁻ᵏ: 75 % for three, 87.5 % for four, 93.75 % for five.
 pub const MIN_PROCESSES: usize = 5;
 
-/// Estimates the median over processes of the medians of their samples, with a hierarchical bootstrap interval: processes are drawn
-/// with replacement, then samples within each. Returns `None` without processes. There is no interval for fewer than [`MIN_PROCESSES`]. `n`
-/// is the number of processes, because even a thousand samples of one process contain no information on the next.
+/// Estimates the median over processes of the medians of their samples, with a hierarchical bootstrap interval: processes are drawn with
+/// replacement, then samples within each. Returns `None` without processes. There is no interval for fewer than [`MIN_PROCESSES`]. `n` is
+/// the number of processes, because even a thousand samples of one process contain no information on the next.
 ///
-/// The bootstrap underestimates the spread between a small number k of processes. Its tails are therefore widened to those of Student's t
-/// with k − 1 degrees of freedom and the factor k/(k − 1) of the variance: the expanded percentile interval (Hesterberg 2015,
-/// doi:10.1080/00031305.2015.1089789). Medians of resamples are drawn through their ranks, whose distribution is known, so resampling a
-/// million values costs as much as resampling ten.
+/// For a small number k of processes, the bootstrap underestimates the spread between them. The expanded percentile interval corrects this
+/// (Hesterberg 2015, doi:10.1080/00031305.2015.1089789). It replaces the tail of 2.5 % by the normal tail above t·√(k/(k − 1)), where t is
+/// the 97.5 % quantile of Student's t with k − 1 degrees of freedom.
+///
+/// The rank of a resampled median has a known distribution and is drawn directly. A million samples therefore cost as much as ten.
 pub fn median_over_processes(processes: &[Process], seed: u64) -> Option<Estimate> {
     let medians = Sample::new(processes.iter().map(Process::median))?;
     let interval = (processes.len() >= MIN_PROCESSES)
@@ -91,7 +92,6 @@ fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
     let mut values = processes.iter().flat_map(|process| &process.middle);
     let first = *values.next()?;
     if values.all(|value| *value == first) {
-        // Bytes and counts that never vary.
         return Some(Interval {
             low: first,
             high: first,
@@ -113,12 +113,12 @@ fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
     })
 }
 
-/// Returns the tail of the bootstrap distribution of k units that corresponds to a tail of (1 − [`CONFIDENCE`])/2.
+/// Returns the tail of the bootstrap distribution of k units that replaces the nominal tail (1 − [`CONFIDENCE`])/2.
 fn expanded_tail(k: f64) -> Option<f64> {
     Some(normal::upper_tail(expanded_z(k)?))
 }
 
-/// Returns the standard normal quantile above which [`expanded_tail`] lies.
+/// Returns the standard normal quantile whose upper tail is [`expanded_tail`].
 pub(crate) fn expanded_z(k: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, k - 1.0).ok()?;
     let t = student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE));
@@ -128,7 +128,7 @@ pub(crate) fn expanded_z(k: f64) -> Option<f64> {
 /// Process with the distribution of its resampled medians.
 struct Resampled<'a> {
     process: &'a Process,
-    /// Distribution of the lower middle of n uniform numbers.
+    /// Distribution of the lower middle value of n uniform numbers.
     lower_middle: Beta<f64>,
 }
 
@@ -143,8 +143,8 @@ impl<'a> Resampled<'a> {
         })
     }
 
-    /// Draws the median of a resample. Drawing n positions is equivalent to drawing n uniform numbers, whose lower middle has a Beta
-    /// distribution. For an even n, the upper middle is the smallest of the n/2 numbers above it.
+    /// Draws the median of a resample. The n drawn samples correspond to n uniform numbers, whose lower middle value has a Beta
+    /// distribution. For an even n, the upper middle value is the smallest of the n/2 numbers above it.
     fn median(&self, random: &mut ChaCha8Rng) -> f64 {
         let n = self.process.samples;
         if n == 1 {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn tail_matches_hand_calculation() {
-        // t₀.₉₇₅ with 4 degrees of freedom is 2.776445; times √(5/4) it is 3.104160, above which lie 0.000954.
+        // t₀.₉₇₅ with 4 degrees of freedom is 2.776445. Times √(5/4), it is 3.104160, with an upper normal tail of 0.000954.
         assert!((expanded_tail(5.0).unwrap() - 0.000_954).abs() < 2e-6);
         assert!((expanded_tail(1e6).unwrap() - 0.025).abs() < 1e-5);
     }
@@ -278,7 +278,7 @@ mod tests {
                 let drawn = (0..n).map(|_| values[again.random_range(0..values.len())]);
                 Sample::new(drawn).unwrap().median()
             });
-            // Allows four standard deviations of the difference of two counts.
+            // The limit is four standard deviations of the difference of two counts.
             assert!(quick.abs_diff(slow) <= 180, "{n}: {quick} {slow}");
         }
     }

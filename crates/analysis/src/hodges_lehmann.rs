@@ -6,17 +6,17 @@ use crate::{
     mann_whitney::{convolve, smallest_p_within},
 };
 
-/// Maximum number of values, over all samples, for which the null distribution is counted exactly.
+/// Maximum number of values, over all samples, for an exact null distribution. Beyond it, the normal approximation is used.
 const MAX_EXACT_VALUES: usize = 40;
 
 /// Estimates the Hodges–Lehmann ratio: the median of all quotients of a numerator and a denominator. Multiplying the denominators by this
 /// factor aligns the samples (Hodges and Lehmann 1963, doi:10.1214/aoms/1177704172, on logarithms).
 ///
-/// The interval contains every factor that a two-sided Mann–Whitney test does not reject at 5 %, so it excludes 1 exactly if the test is
-/// significant; its coverage is at least 95 %. There is no interval if the samples are too small for significance (three against three).
-/// `n` is the size of the smaller sample. Returns `None` if a sample is empty or a value is not positive and finite.
+/// The interval contains every factor that a two-sided Mann–Whitney test does not reject at 5 %. It excludes 1 exactly if the test is
+/// significant, and its coverage is at least 95 %. There is no interval if the samples are too small for significance (three against
+/// three). `n` is the size of the smaller sample. Returns `None` if a sample is empty or a value is not positive and finite.
 ///
-/// Takes two seconds for a million values, without additional memory.
+/// Takes two seconds for a million values, without storing the quotients.
 pub fn hodges_lehmann_ratio(numerator: &[f64], denominator: &[f64]) -> Option<Estimate> {
     hodges_lehmann_ratio_within(&[(numerator, denominator)])
 }
@@ -46,7 +46,7 @@ pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimat
         nth_quotient(&quotients, last / 2),
         nth_quotient(&quotients, count / 2),
     );
-    // The geometric mean of the two middle quotients, so that swapping the samples gives the reciprocal.
+    // Uses the geometric mean of the two middle quotients, so that swapping the samples gives the reciprocal.
     let value = if lower == upper {
         lower
     } else {
@@ -66,7 +66,8 @@ pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimat
     })
 }
 
-/// Returns the number of quotients beyond each end of the interval: the largest c with P(U ≤ c) at most half of 5 %.
+/// Returns the number of quotients beyond each end of the interval: the largest c with P(U ≤ c) ≤ 2.5 %, where U is the Mann–Whitney
+/// statistic.
 fn quotients_outside(sizes: &[(usize, usize)]) -> Option<u64> {
     let tail = (1.0 - crate::CONFIDENCE) / 2.0;
     if smallest_p_within(sizes) > 2.0 * tail {
@@ -92,7 +93,7 @@ fn quotients_outside(sizes: &[(usize, usize)]) -> Option<u64> {
     (outside.count() as u64).checked_sub(1)
 }
 
-/// Counts, for each u, the orders of n and m distinct values in which the first sample's value is larger in u pairs.
+/// Counts, for each u, the orders of n and m distinct values in which the first sample has the larger value in u of the n·m pairs.
 fn order_counts(n: usize, m: usize) -> Vec<f64> {
     // Gaussian binomial coefficient (n+m choose n): multiply by (1 − x^(m+i)) and divide by (1 − x^i), for i from 1 to n.
     let mut counts = vec![0.0; n * m + 1];
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn ratio_is_the_median_quotient() {
-        // The quotients 2/1 3/1 8/1 2/4 3/4 8/4 2/5 3/5 8/5 are in order 0.4 0.5 0.6 0.75 1.6 2 2 3 8.
+        // Sorted, the quotients 2/1 3/1 8/1 2/4 3/4 8/4 2/5 3/5 8/5 are 0.4 0.5 0.6 0.75 1.6 2 2 3 8.
         let found = hodges_lehmann_ratio(&[8.0, 2.0, 3.0], &[5.0, 1.0, 4.0]).unwrap();
         assert_eq!((found.value, found.interval, found.n), (1.6, None, 3));
         // The geometric mean of 2 and 8.
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn interval_of_four_against_four_spans_all_quotients() {
-        // P(U ≤ 0) = 1/70 and P(U ≤ 1) = 2/70 > 0.025.
+        // P(U ≤ 0) = 1/70 < 0.025, P(U ≤ 1) = 2/70 > 0.025.
         assert_eq!(
             ends(&[10.0, 11.0, 12.0, 13.0], &[1.0, 1.25, 2.0, 4.0]),
             (2.5, 13.0)
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(quotients_outside(4, 4), Some(0));
         assert_eq!(quotients_outside(3, 3), None);
         assert_eq!(quotients_outside(3, 5), Some(0), "P(U ≤ 0) = 1/56");
-        // Critical values from tables, two-sided 5 %: 20 against 20: 127, 10 against 10: 23.
+        // Two-sided 5 % critical values from tables: 23 for 10 against 10, 127 for 20 against 20.
         assert_eq!(
             (quotients_outside(10, 10), quotients_outside(20, 20)),
             (Some(23), Some(127))
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn differences_between_pairs_cancel_out() {
-        // Twice as long under each of six seeds, whose times differ by a factor of a thousand.
+        // The first takes twice as long under each of six seeds. The times of the seeds differ by a factor of up to a thousand.
         let seeds: Vec<([f64; 1], [f64; 1])> = (0..6)
             .map(|seed| ([2.0 * 4f64.powi(seed)], [4f64.powi(seed)]))
             .collect();

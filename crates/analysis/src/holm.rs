@@ -1,7 +1,7 @@
 //! Correction for multiple tests.
 
 /// Computes Holm's adjusted p-values, in the given order (Holm 1979, *Scandinavian Journal of Statistics* 6:65). If adjusted values up to
-/// 0.05 are called significant, at most one in twenty families contains any false positive, for any dependence between the tests. NaN stays
+/// 0.05 are called significant, a family contains any false positive with a probability of at most 5 %. Tests may be dependent. NaN stays
 /// NaN and does not count as a test.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).filter(|&at| !p_values[at].is_nan()).collect();
@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn adjusted_values_match_hand_calculation() {
-        // 4·0.01, 3·0.02, 2·0.03, max(0.06, 0.04).
+        // In ascending order: 4·0.01, 3·0.02, 2·0.03, max(0.06, 0.04).
         let adjusted = holm(&[0.02, 0.04, 0.01, 0.03]);
         let expected = [0.06, 0.06, 0.04, 0.06];
         assert!(

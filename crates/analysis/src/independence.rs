@@ -1,4 +1,4 @@
-//! SerialDependence dependence of samples. Confidence intervals assume that samples are independent of the time at which they were taken.
+//! Serial dependence of samples. Confidence intervals assume that samples do not depend on the time at which they were taken.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -7,7 +7,7 @@ use crate::{Sample, ranks::midranks};
 /// Minimum number of samples.
 const MIN_VALUES: usize = 10;
 
-/// Minimum relative drift that is reported. Among a million samples, any drift is significant.
+/// Minimum relative drift that is reported. Among a million samples, even a negligible drift is significant.
 const MIN_DRIFT: f64 = 0.01;
 
 /// Significance level of a drift. It is strict because most cells do not drift, and readers ignore warnings that are often false.
@@ -25,18 +25,19 @@ pub struct SerialDependence {
     pub drift_p: f64,
     /// Correlation of each sample with the next one; 0 if all samples are equal.
     pub autocorrelation: f64,
-    /// Effective sample size n·(1 − r)/(1 + r), at most n: the number of independent samples that give an equally precise interval.
+    /// Effective sample size n·(1 − r)/(1 + r) for an autocorrelation r, at most n: the number of independent samples that give an equally
+    /// precise interval.
     pub effective_samples: f64,
 }
 
 impl SerialDependence {
-    /// Returns true if the times drift significantly by 1 % or more.
+    /// Returns true if the samples drift significantly and by 1 % or more.
     pub fn drifts(&self) -> bool {
-        // A drift that is not finite, after a median of 0, counts.
+        // A drift from a median of 0 is not finite and counts as large.
         self.drift_p <= DRIFT_LEVEL && (self.drift.abs() >= MIN_DRIFT || !self.drift.is_finite())
     }
 
-    /// Returns true if the autocorrelation is so high that the interval of the median is too narrow by about 30 % or more.
+    /// Returns true if the autocorrelation makes the interval of the median too narrow by about 30 % or more.
     pub fn is_autocorrelated(&self) -> bool {
         self.autocorrelation >= MIN_AUTOCORRELATION
     }
@@ -52,7 +53,7 @@ pub fn serial_dependence(values: &[f64]) -> Option<SerialDependence> {
     let (before, after) = (median(first)?, median(second)?);
     let n = values.len() as f64;
     let autocorrelation = autocorrelation(values);
-    // One outlier changes the estimate by about 1/n. The limit avoids an effective sample size of 0.
+    // The upper limit avoids an effective sample size of 0. Its distance from 1 is the effect of about one outlier on the estimate, 1/n.
     let r = autocorrelation.clamp(0.0, 1.0 - 1.0 / n);
     Some(SerialDependence {
         drift: after / before - 1.0,
@@ -62,7 +63,7 @@ pub fn serial_dependence(values: &[f64]) -> Option<SerialDependence> {
     })
 }
 
-/// Computes the p-value of Spearman's correlation between values and their order, by Student's t.
+/// Computes the p-value of Spearman's correlation between values and their order, with Student's t distribution.
 fn trend_p(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let (ranks, _) = midranks(values);
@@ -150,7 +151,7 @@ mod tests {
             })
             .collect();
         let found = serial_dependence(&following).unwrap();
-        // (1 − 0.8)/(1 + 0.8) = 0.111.
+        // 2,000 · (1 − 0.8)/(1 + 0.8) = 222.
         assert!(
             found.is_autocorrelated() && (180.0..270.0).contains(&found.effective_samples),
             "{found:?}"

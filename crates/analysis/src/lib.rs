@@ -1,7 +1,7 @@
-//! Statistics: estimates, confidence intervals and tests. Every number in a report comes with an interval from this crate.
+//! Statistics: estimates, confidence intervals and tests. The intervals of all reported numbers come from this crate.
 //!
-//! All functions are pure: no I/O, no clock, and an explicit seed for random numbers. `docs/methodology.md` describes each statistic and
-//! the coverage of its intervals.
+//! All functions are pure: they use no I/O and no clock, and random numbers have an explicit seed. `docs/methodology.md` describes each
+//! statistic and the coverage of its intervals.
 
 mod binomial;
 mod binomial_half;

@@ -5,14 +5,14 @@ use crate::{
     ranks::{Ties, midranks},
 };
 
-/// Maximum number of values, over all samples, for which the null distribution is counted exactly, including ties. `f64` represents 40
-/// choose 20 exactly, and the normal approximation is accurate to a tenth of a point for more values.
+/// Maximum number of values, over all samples, for which the null distribution is computed exactly, by counting. `f64` represents the
+/// largest count, 40 choose 20, exactly. For more values, the normal approximation is accurate to 0.001.
 const MAX_EXACT_VALUES: usize = 40;
 
 /// Result of a two-sided Mann–Whitney test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {
-    /// Number of pairs in which the first sample's value is larger; ties count half.
+    /// Number of pairs (one value of each sample) in which the first sample's value is larger. A tie counts 1/2.
     pub u: f64,
     /// Two-sided p-value.
     pub p: f64,
@@ -20,16 +20,16 @@ pub struct MannWhitney {
 
 /// Compares two samples by the ranks of their values (Mann and Whitney 1947, doi:10.1214/aoms/1177730491).
 ///
-/// With few values, the p-value is exact even with ties: it is counted over all ways to distribute the pooled values over the samples. With
-/// many values it comes from the normal approximation with tie and continuity corrections. Returns `None` if a sample is empty or a value
-/// is not finite.
+/// With at most 40 values, the p-value is exact, also with ties: it counts the assignments of the pooled values to the samples that are at
+/// least as extreme. With more values, it comes from the normal approximation with corrections for ties and continuity. Returns `None` if a
+/// sample is empty or a value is not finite.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<MannWhitney> {
     mann_whitney_within(&[(first, second)])
 }
 
-/// Computes [`mann_whitney`] for several pairs of samples, comparing values only within pairs: the statistic is the sum of the pairs' U.
-/// For pairs of equal size it is the test of van Elteren 1960; for pairs of single values, the sign test. Differences between pairs, such
-/// as the seed, do not count as differences between the samples. Returns `None` without pairs.
+/// Computes [`mann_whitney`] for several pairs of samples, such as one pair per seed. Values are compared only within a pair. The statistic
+/// is the sum of the pairs' U. For pairs of equal size, this is the test of van Elteren 1960; for pairs of single values, the sign test.
+/// Returns `None` without pairs.
 pub fn mann_whitney_within(pairs: &[(&[f64], &[f64])]) -> Option<MannWhitney> {
     let ranked: Option<Vec<Ranked>> = pairs
         .iter()
@@ -47,13 +47,13 @@ pub fn mann_whitney_within(pairs: &[(&[f64], &[f64])]) -> Option<MannWhitney> {
     })
 }
 
-/// Returns the smallest possible two-sided p-value for samples of these sizes: 2 / C(n + m, n). Three against three cannot reach 0.05; four
-/// against four can (0.029).
+/// Returns the smallest possible two-sided p-value for samples of `n` and `m` values: 2 / C(n + m, n). It is 0.1 for three against three
+/// and 0.029 for four against four.
 pub fn smallest_p(n: usize, m: usize) -> f64 {
     smallest_p_within(&[(n, m)])
 }
 
-/// Returns the smallest possible p-value for several pairs of samples: 2 over the product of C(n + m, n).
+/// Returns the smallest possible two-sided p-value for several pairs of samples: 2 / Π C(n + m, n), the product over the pairs.
 pub(crate) fn smallest_p_within(sizes: &[(usize, usize)]) -> f64 {
     let ways = |&(n, m): &(usize, usize)| {
         (1..=n.min(m)).fold(1.0, |ways, i| ways * (n.max(m) + i) as f64 / i as f64)
@@ -61,7 +61,7 @@ pub(crate) fn smallest_p_within(sizes: &[(usize, usize)]) -> f64 {
     (2.0 / sizes.iter().map(ways).product::<f64>()).min(1.0)
 }
 
-/// Ranks of two samples in the pooled values; those of the first sample come first.
+/// Ranks of two samples in the pooled values. The first `first` ranks are those of the first sample.
 struct Ranked {
     ranks: Vec<f64>,
     ties: Ties,
@@ -102,7 +102,7 @@ impl Ranked {
         self.ranks.iter().map(|rank| (2.0 * rank) as usize).collect()
     }
 
-    /// Counts, for each doubled sum, the assignments in which the first sample's ranks have this sum.
+    /// Counts the assignments of ranks to the first sample: entry `s` is the number with a doubled rank sum of `s`.
     fn assignment_counts(&self) -> Vec<f64> {
         let doubled = self.doubled();
         let sums = doubled.iter().sum::<usize>() + 1;
@@ -121,7 +121,7 @@ impl Ranked {
     }
 }
 
-/// Computes the exact p-value from all assignments of ranks, pair by pair.
+/// Computes the exact p-value from the rank sums of all assignments within the pairs.
 fn exact_p(pairs: &[Ranked]) -> f64 {
     let observed: usize = pairs
         .iter()
@@ -138,7 +138,7 @@ fn exact_p(pairs: &[Ranked]) -> f64 {
     (2.0 * below.min(above) / total).min(1.0)
 }
 
-/// Convolves two distributions of counts: returns the counts of the sum.
+/// Convolves two distributions of counts. The result counts the sums of one value from each distribution.
 pub(crate) fn convolve(first: &[f64], second: &[f64]) -> Vec<f64> {
     let mut ways = vec![0.0; first.len() + second.len() - 1];
     for (i, a) in first.iter().enumerate().filter(|(_, a)| **a != 0.0) {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn p_value_is_exact_with_ties() {
-        // Ranks 1, 2.5 | 2.5, 4. The six assignments have the sums 3.5 3.5 5 5 6.5 6.5; two of them are at most 3.5, so p = 2 · 2/6.
+        // The ranks are 1, 2.5 and 2.5, 4. The six assignments have the rank sums 3.5 3.5 5 5 6.5 6.5, so p = 2 · 2/6.
         assert!((p(&[1.0, 2.0], &[2.0, 3.0]) - 4.0 / 6.0).abs() < 1e-12);
     }
 
@@ -205,7 +205,7 @@ mod tests {
     fn values_are_compared_only_within_pairs() {
         let single = |n: usize| mann_whitney_within(&vec![(&[2.0][..], &[1.0][..]); n]).unwrap().p;
         assert!((single(5) - 2.0 / 32.0).abs() < 1e-12 && (single(6) - 2.0 / 64.0).abs() < 1e-12);
-        // Of the 6 · 6 assignments, one is as extreme on either side.
+        // One of the 6 · 6 assignments is as extreme as the observed one, and one is as extreme on the other side.
         let two: (&[f64], &[f64]) = (&[3.0, 4.0], &[1.0, 2.0]);
         let other: (&[f64], &[f64]) = (&[300.0, 400.0], &[100.0, 200.0]);
         let test = mann_whitney_within(&[two, other]).unwrap();

@@ -15,10 +15,11 @@ pub struct PairedAccuracy {
     pub p: f64,
 }
 
-/// Compares the correctness of two settings example by example. Returns `None` if the slices differ in length or are empty.
+/// Compares two settings by the correctness of their predictions on the same examples. Returns `None` if the slices differ in length or are
+/// empty.
 ///
-/// Examples that both settings predict correctly, or both incorrectly, contain no information on which is better. If neither is better, the
-/// other examples are tosses of a fair coin (McNemar 1947, doi:10.1007/BF02295996). The result is valid for these examples and these
+/// Only examples that exactly one setting predicts correctly show which setting is better. If neither is better, each of these examples
+/// favours either setting with probability 1/2 (McNemar 1947, doi:10.1007/BF02295996). The result applies to these examples and these
 /// weights. For the variation over seeds, use [`crate::paired`].
 pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy> {
     if first.len() != second.len() || first.is_empty() {
@@ -45,8 +46,8 @@ pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
     (2.0 * binomial_half::cdf(only_first.min(only_second), only_first + only_second)).min(1.0)
 }
 
-/// Estimates accuracy of the first − accuracy of the second over `n` examples, from the numbers of examples that only one predicts
-/// correctly. The result is a share with the interval of Bonett and Price 2012 (doi:10.3102/1076998611411915). `n` must not be 0.
+/// Estimates accuracy of the first − accuracy of the second, as a share of `n` examples, from those that only one predicts correctly. The
+/// interval is that of Bonett and Price 2012 (doi:10.3102/1076998611411915). `n` must not be 0.
 pub fn accuracy_difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
     let share = |count: u64| (count as f64 + 1.0) / (n as f64 + 2.0);
     let (a, b) = (share(only_first), share(only_second));
@@ -90,10 +91,10 @@ mod tests {
 
     #[test]
     fn interval_matches_hand_calculation_and_statpsych() {
-        // n = 98, 9 and 4 apart: shares 0.1 and 0.05, half-width 1.96·√((0.15 − 0.0025)/100) = 0.075273.
+        // n = 98, of which 9 and 4 favour one setting: shares 10/100 and 5/100, half-width 1.96·√((0.15 − 0.0025)/100) = 0.075273.
         let interval = accuracy_difference(9, 4, 98).interval.unwrap();
         assert!((interval.low + 0.025_273).abs() < 1e-6 && (interval.high - 0.125_273).abs() < 1e-6);
-        // Example of R's statpsych: `ci.prop.ps(.05, 12, 4, 26, 6)`.
+        // Example of the R package statpsych: `ci.prop.ps(.05, 12, 4, 26, 6)`.
         let interval = accuracy_difference(26, 4, 48).interval.unwrap();
         assert!((interval.low - 0.254_806_7).abs() < 1e-6 && (interval.high - 0.625_193_3).abs() < 1e-6);
     }

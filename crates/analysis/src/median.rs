@@ -2,12 +2,11 @@
 
 use crate::{CONFIDENCE, Estimate, Interval, Sample, binomial_half};
 
-/// Minimum number of values for an interval of the median at [`CONFIDENCE`]. The range of five values covers it with probability 1 − 2/2⁵ =
-/// 93.75 % only.
+/// Minimum number of values for an interval of the median at [`CONFIDENCE`]. For five values, the widest interval (their range) covers the
+/// median with a probability of only 1 − 2/2⁵ = 93.75 %.
 pub const MEDIAN_INTERVAL_MIN_VALUES: usize = 6;
 
-/// Estimates the median with its interval from order statistics, see [`median_interval`]. Returns `None` if there is no value or one is not
-/// finite.
+/// Estimates the median with the interval of [`median_interval`]. Returns `None` without values, or if a value is not finite.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
     let sample = Sample::new(values)?;
     Some(Estimate {
@@ -20,11 +19,13 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
 
 /// Computes the interval of the median at [`CONFIDENCE`] from order statistics, for any distribution.
 ///
-/// The number of values below the median has a binomial distribution, so the d-th smallest and the d-th largest value enclose the median
-/// with a known probability. This probability changes in steps with d. Between the two steps around [`CONFIDENCE`] the ends are
-/// interpolated (Hettmansperger and Sheather 1986, doi:10.1016/0167-7152(86)90021-0; Nyblom 1992, doi:10.1016/0167-7152(92)90076-H). If
-/// values between the ends are tied, as with a coarse clock, the wider step is used: its coverage is sufficient for any distribution,
-/// whereas interpolation requires values between the ticks.
+/// The number of values below the median has a binomial distribution. The interval from the d-th smallest to the d-th largest value
+/// therefore has a known coverage. The coverage depends on d in steps, none of which equals [`CONFIDENCE`]. The ends are therefore
+/// interpolated between two steps: the narrowest interval with sufficient coverage and the next narrower one (Hettmansperger and Sheather
+/// 1986, doi:10.1016/0167-7152(86)90021-0; Nyblom 1992, doi:10.1016/0167-7152(92)90076-H).
+///
+/// Interpolation assumes a continuous distribution. If values within the wider interval are tied, as with a coarse clock, the result is the
+/// wider interval, whose coverage is sufficient for any distribution.
 ///
 /// Returns `None` for fewer than [`MEDIAN_INTERVAL_MIN_VALUES`] values.
 pub fn median_interval(sample: &Sample) -> Option<Interval> {
@@ -36,9 +37,9 @@ pub fn median_interval(sample: &Sample) -> Option<Interval> {
 /// Order statistics that bound the interval, for a given number of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ranks {
-    /// Number of values beyond each end of the wider interval.
+    /// Number of values below the wider interval; as many are above it.
     pub(crate) outer: usize,
-    /// Fraction of the way from the wider interval's ends to the narrower one's.
+    /// Weight of the narrower interval in the interpolation, from 0 to 1.
     inward: f64,
 }
 
@@ -49,7 +50,7 @@ impl Ranks {
             return None;
         }
         let tail_probability = |outer: usize| binomial_half::cdf(outer as u64, n as u64);
-        // Bisects for the largest count whose tail is small enough. The normal approximation would only give an initial guess.
+        // Bisects for the largest `outer` whose tail probability is at most half of 1 − `CONFIDENCE`.
         let (mut outer, mut too_many) = (0, n / 2);
         while too_many - outer > 1 {
             let middle = outer + (too_many - outer) / 2;
@@ -71,7 +72,7 @@ impl Ranks {
         })
     }
 
-    /// Returns the interval, given the sorted values between the ends of the wider interval.
+    /// Returns the interval. `band`: the sorted values within the wider interval, ends included.
     pub(crate) fn interval(self, band: &[f64]) -> Interval {
         let last = band.len() - 1;
         let tied = band.windows(2).any(|pair| pair[0] == pair[1]);
@@ -99,8 +100,8 @@ mod tests {
 
     #[test]
     fn interval_of_ten_values_matches_hand_calculation() {
-        // The 2nd and 9th value have a coverage of 1 − 22/1024 = 0.978516, the 3rd and 8th of 1 − 112/1024 = 0.890625.
-        // I = 0.028516/0.087891 = 0.324444, inward = 8I/(2 + 6I) = 0.657658.
+        // The 2nd and 9th value have a coverage of 1 − 22/1024 = 0.978516; the 3rd and 8th, of 1 − 112/1024 = 0.890625. `part` =
+        // 0.028516/0.087891 = 0.324444; `inward` = 8 · `part`/(2 + 6 · `part`) = 0.657658.
         let values: Vec<f64> = (1..=10).map(f64::from).collect();
         let found = interval(&values);
         assert_close(found.low, 2.657_658);
@@ -109,8 +110,8 @@ mod tests {
 
     #[test]
     fn interval_of_six_values_matches_hand_calculation() {
-        // The range has a coverage of 1 − 2/64 = 0.96875, the next step of 1 − 14/64 = 0.78125: I = 0.1, inward = 5·0.1/(1 + 4·0.1) =
-        // 0.357143.
+        // The range has a coverage of 1 − 2/64 = 0.96875; the next narrower interval, of 1 − 14/64 = 0.78125. `part` = 0.1; `inward` =
+        // 5·0.1/(1 + 4·0.1) = 0.357143.
         let found = interval(&[5.0, 1.0, 4.0, 2.0, 6.0, 3.0]);
         assert_close(found.low, 1.357_143);
         assert_close(found.high, 5.642_857);

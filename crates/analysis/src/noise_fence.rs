@@ -1,4 +1,4 @@
-//! Noise fence: run-to-run variation of a cell's metric without any change.
+//! Noise fence: size of the usual changes of a cell's metric between runs.
 
 use crate::{Sample, Scale, welch::logarithms};
 
@@ -8,12 +8,14 @@ pub const FENCE_MIN_RUNS: usize = 8;
 /// Maximum number of runs, as in rustc-perf. Older runs are ignored because the noise of a machine changes over time.
 pub const FENCE_MAX_RUNS: usize = 30;
 
-/// Computes the noise fence of a cell and metric: Q3 + 3·IQR of the absolute changes between consecutive runs (as rustc-perf does, after
-/// Tukey's far fence). `history` has one median per run, oldest first. A change within the fence is usual for this cell. The fence is a
-/// share of the value on a [`Scale::Ratio`] (0.02 is a factor of 1.02), otherwise a difference.
+/// Computes the noise fence of a metric of a cell from its `history`, which has one median per run, oldest first. Changes up to the fence
+/// are usual.
 ///
-/// Returns `None` for fewer than [`FENCE_MIN_RUNS`] runs, if a value is not finite, and on a ratio scale if a value is not positive. Real
+/// The fence is Q3 + 3·IQR of the absolute changes between consecutive runs: their third quartile plus three interquartile ranges (Tukey's
+/// far fence, as in rustc-perf). On a [`Scale::Ratio`] it is a relative change (0.02 is a factor of 1.02), otherwise a difference. Real
 /// changes in the history widen the fence only if they make up a quarter of all changes.
+///
+/// Returns `None` for fewer than [`FENCE_MIN_RUNS`] runs, or if a value is not finite or, on a ratio scale, not positive.
 pub fn noise_fence(history: &[f64], scale: Scale) -> Option<f64> {
     let newest = &history[history.len().saturating_sub(FENCE_MAX_RUNS)..];
     if newest.len() < FENCE_MIN_RUNS {
@@ -38,7 +40,7 @@ mod tests {
 
     #[test]
     fn fence_matches_hand_calculation() {
-        // The changes are 1 … 8 with quartiles 2.75 and 6.25, so the fence is 6.25 + 3·3.5.
+        // The changes are 1 … 8. Their quartiles are 2.75 and 6.25, so the fence is 6.25 + 3·3.5 = 16.75.
         let history = [0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0];
         assert_eq!(noise_fence(&history, Scale::Difference), Some(16.75));
         let powers = history.map(f64::exp2);

@@ -2,12 +2,13 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Returns the probability above `z`. Keeps its relative precision in the tails (the error function of statrs is only accurate to 1e-11).
+/// Returns the probability above `z`. Uses `libm` because the error function of statrs is accurate only to 1e-11, which is too imprecise
+/// for small tails.
 pub(crate) fn upper_tail(z: f64) -> f64 {
     0.5 * libm::erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// Returns the value with probability `p` below it; infinite at 0 and 1.
+/// Returns the value below which a standard normal variable lies with probability `p`; infinite for 0 and 1.
 pub(crate) fn quantile(p: f64) -> f64 {
     Normal::standard().inverse_cdf(p)
 }

@@ -2,10 +2,14 @@
 
 use crate::{Estimate, Interval, mean};
 
-/// Estimates the mean of differences over seeds, each with an interval for the sampling error of its test examples. The interval of the
-/// mean is the union of Student's interval over seeds and the mean of the individual intervals: seeds share their test examples, so more
-/// seeds do not reduce the sampling error of the examples. For one seed, the result is its difference, whose interval covers only the
-/// examples. Returns `None` without differences. There is no interval if one of the differences lacks an interval.
+/// Estimates the mean over seeds of a difference between two settings. The interval of each difference covers the sampling error of its
+/// test examples.
+///
+/// The interval of the mean is the smallest that contains Student's interval over seeds and the mean of the differences' intervals. All
+/// seeds share their test examples, so more seeds do not reduce the sampling error of the examples. For a single seed, the result is its
+/// difference, whose interval does not cover the variation over seeds.
+///
+/// Returns `None` without differences. The mean has no interval if a difference has none.
 pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
     if let [difference] = differences {
         return Some(difference.clone());
@@ -23,8 +27,8 @@ pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
     })
 }
 
-/// Returns the mean of the intervals of differences on the same test examples, which more seeds do not narrow. Returns `None` if one has no
-/// interval.
+/// Returns the mean of the lower ends and the mean of the upper ends of the intervals. More seeds do not narrow this interval. Returns
+/// `None` without differences, or if a difference has no interval.
 pub(crate) fn mean_interval(differences: &[Estimate]) -> Option<Interval> {
     let ends: Vec<Interval> = differences
         .iter()
@@ -62,7 +66,7 @@ mod tests {
 
     #[test]
     fn different_seeds_widen_the_interval() {
-        // Mean 0.02, deviation 0.01: 0.02 ± 4.302653 · 0.01/√3 = 0.0448.
+        // Mean 0.02, standard deviation 0.01, upper end 0.02 + 4.302653 · 0.01/√3 = 0.0448.
         let seed = |value: f64| estimate(value, Some((value - 0.001, value + 0.001)));
         let found = mean_over_seeds(&[seed(0.01), seed(0.02), seed(0.03)]).unwrap();
         assert!(

@@ -1,12 +1,12 @@
 //! Pareto front of points with two objectives.
 
-/// Returns, for each point, true if another point dominates it. Both coordinates are minimized. A point is dominated if another one is
-/// smaller in one coordinate and not larger in the other. Equal points do not dominate each other. A point with a missing value (NaN)
-/// neither dominates nor is dominated.
+/// Returns, for each point, true if another point dominates it. Both coordinates are minimized: a point dominates another if it is smaller
+/// in one coordinate and not larger in the other. Equal points do not dominate each other. A point with a missing value (NaN) does not
+/// dominate other points and is not dominated.
 pub fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
     let mut dominated = vec![false; points.len()];
     let mut lowest: Option<(f64, f64)> = None;
-    // Sorted by the first coordinate, then by the second, so a dominating point comes before the dominated one.
+    // In this order (first coordinate, then second), every point comes after the points that dominate it.
     for index in ascending(points) {
         let (first, second) = points[index];
         match lowest {
@@ -17,7 +17,7 @@ pub fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
     dominated
 }
 
-/// Returns the indices of the points that are not dominated and have no missing value, ordered by the first coordinate.
+/// Returns the indices of the points that are not dominated and have no missing value, sorted by the first coordinate.
 pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
     let dominated = dominated(points);
     let mut front = ascending(points);
@@ -25,11 +25,11 @@ pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
     front
 }
 
-/// Returns the indices of the points without missing values, in ascending order.
+/// Returns the indices of the points without missing values, sorted by the first coordinate, then by the second.
 fn ascending(points: &[(f64, f64)]) -> Vec<usize> {
     let is_complete = |index: &usize| !points[*index].0.is_nan() && !points[*index].1.is_nan();
     let mut order: Vec<usize> = (0..points.len()).filter(is_complete).collect();
-    // Treats −0 and +0 as equal.
+    // Adding 0 converts −0 to +0.
     let key = |index: usize| (points[index].0 + 0.0, points[index].1 + 0.0);
     order.sort_by(|a, b| {
         let (a, b) = (key(*a), key(*b));

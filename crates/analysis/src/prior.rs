@@ -1,10 +1,11 @@
-//! Empirical Bayes prior of variances. The variance of five values is imprecise, so it is learned from all groups of a family.
+//! Empirical Bayes prior on the variance within a group, such as the repeats of a cell. It is learned from all groups because the variance
+//! of five values is imprecise.
 
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::Sample;
 
-/// Standard deviation with its precision, equal to that of a deviation from `freedom + 1` values.
+/// Prior on a standard deviation. It is as precise as a sample standard deviation of `freedom + 1` values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prior {
     /// Standard deviation; relative if the values are logarithms.
@@ -14,9 +15,11 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// Returns the prior for one of `groups` groups, whose variance has `freedom` degrees of freedom. The degrees of freedom of the prior
-    /// are multiplied by an upper bound on the probability that the largest of `groups` sample variances reaches `variance` if the true
-    /// variances are equal (Phipson et al. 2016). A group that is much noisier than the others is therefore judged by its own values alone.
+    /// Returns the prior for a group with sample variance `variance` and `freedom` degrees of freedom. If the group is much noisier than
+    /// the others, reduces the prior's degrees of freedom, so that the group is judged by its own values (Phipson et al. 2016).
+    ///
+    /// The factor is min(1, `groups` · P), where P is the probability of a sample variance of at least `variance` if all true variances are
+    /// equal. It bounds the probability that the largest of `groups` sample variances is at least `variance`.
     pub fn for_group(self, variance: f64, freedom: f64, groups: usize) -> Self {
         let beyond = FisherSnedecor::new(freedom, self.freedom)
             .map_or(0.0, |law| law.sf(variance / self.deviation.powi(2)));
@@ -27,27 +30,28 @@ impl Prior {
     }
 }
 
-/// Minimum number of variances for a prior. With fewer, a quartile is a single variance.
+/// Minimum number of variances for a prior. With fewer, a quartile depends on a single variance.
 pub const MIN_PRIOR_GROUPS: usize = 8;
 
-/// Maximum degrees of freedom of a prior, as a multiple of those of a group. Cells differ even if the quartiles of a few cells do not show
-/// it.
+/// Maximum degrees of freedom of a prior, as a multiple of those of a group. The true variances of cells differ even if their quartiles do
+/// not show it.
 const MAX_FREEDOM_MULTIPLE: f64 = 4.0;
 
-/// Standard normal quantile at 3/4.
+/// Third quartile of the standard normal distribution.
 const QUARTILE: f64 = 0.674_489_750_196_082;
 
-/// Computes the prior of variances that have `freedom` degrees of freedom each, as in Smyth 2004 (doi:10.2202/1544-6115.1027). Uses median
-/// and quartiles of the logarithms instead of mean and variance, which makes the prior robust against a few groups with a tiny variance
-/// (values that happen to agree) or a huge one (interruptions), as in Phipson et al. 2016 (doi:10.1214/16-AOAS920).
+/// Estimates the prior from sample variances with `freedom` degrees of freedom each (Smyth 2004, doi:10.2202/1544-6115.1027). The more the
+/// variances differ beyond their sampling error, the fewer degrees of freedom the prior has.
 ///
-/// The more the variances differ beyond their sampling error, the fewer degrees of freedom the prior has. Returns `None` for fewer than
-/// [`MIN_PRIOR_GROUPS`] variances, and if a quartile of the variances is not positive and finite.
+/// The estimate uses the median and the quartiles of the logarithms instead of mean and variance. A few groups with a tiny variance (values
+/// that happen to agree) or a huge one (interruptions) therefore hardly affect it, as in Phipson et al. 2016 (doi:10.1214/16-AOAS920).
+///
+/// Returns `None` for fewer than [`MIN_PRIOR_GROUPS`] variances, or if a quartile of the variances is not positive and finite.
 pub fn prior(variances: &[f64], freedom: f64) -> Option<Prior> {
     if variances.len() < MIN_PRIOR_GROUPS || !(freedom > 0.0 && freedom.is_finite()) {
         return None;
     }
-    // The logarithm of a variance of 0 is replaced by a value below all others. If the lower quartile is such a value, there is no prior.
+    // Replaces a variance of 0 by the smallest positive number. If the lower quartile is that small, there is no prior.
     let logs = Sample::new(
         variances
             .iter()
@@ -66,12 +70,12 @@ pub fn prior(variances: &[f64], freedom: f64) -> Option<Prior> {
     })
 }
 
-/// Returns the median of χ² divided by its degrees of freedom (Wilson and Hilferty 1931, doi:10.1073/pnas.17.12.684).
+/// Returns the median of a χ² variable divided by its degrees of freedom (Wilson and Hilferty 1931, doi:10.1073/pnas.17.12.684).
 fn median_of_chi_squared(freedom: f64) -> f64 {
     (1.0 - 2.0 / (9.0 * freedom)).powi(3)
 }
 
-/// Returns the distance between the quartiles of the logarithm of χ², by the approximation of [`median_of_chi_squared`].
+/// Returns the interquartile range of the logarithm of a χ² variable, by the same approximation as [`median_of_chi_squared`].
 fn quartile_range(freedom: f64) -> f64 {
     let (centre, side) = (
         1.0 - 2.0 / (9.0 * freedom),
@@ -80,15 +84,14 @@ fn quartile_range(freedom: f64) -> f64 {
     3.0 * ((centre + side) / (centre - side)).ln()
 }
 
-/// Returns the degrees of freedom, from 1 to `max`, with this squared distance between quartiles. The distance decreases with the degrees
-/// of freedom.
+/// Returns the degrees of freedom, from 1 to `max`, for which [`quartile_range`] squared is `squared_range`. The range decreases with them.
 fn freedom_for_range(squared_range: f64, max: f64) -> f64 {
     let wider = |freedom: f64| quartile_range(freedom).powi(2) > squared_range;
     let (mut low, mut high) = (1.0, max.max(1.0));
     if wider(high) {
         return high;
     }
-    // Fifty bisections are enough for any such range.
+    // Fifty bisections are more than enough for the precision of `f64`.
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
         if wider(middle) {
@@ -108,7 +111,8 @@ mod tests {
 
     use super::*;
 
-    /// Draws variances with 4 degrees of freedom. With `freedom`, the true variances follow a scaled inverse χ² distribution around 0.02².
+    /// Draws sample variances with 4 degrees of freedom. The true variances are 0.02²; with `freedom`, they vary around it with a scaled
+    /// inverse χ² distribution.
     fn draw_variances(count: usize, freedom: Option<f64>) -> Vec<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let sampling = ChiSquared::new(4.0).unwrap();
@@ -184,7 +188,7 @@ mod tests {
             freedom: 32.0,
         };
         let freedom = |deviation: f64| prior.for_group(deviation * deviation, 8.0, 20).freedom;
-        // F(8, 32) exceeds 1.45² with a probability of 6 %, more than one in twenty, and 10² practically never.
+        // An F(8, 32) variable exceeds 1.45² with a probability of 6 %, more than 1/20, and practically never 10².
         assert_eq!([0.01, 0.02, 0.029].map(freedom), [32.0; 3]);
         assert!((0.1..10.0).contains(&freedom(0.04)), "{}", freedom(0.04));
         assert!(freedom(0.2) < 1e-6, "{}", freedom(0.2));

@@ -2,9 +2,11 @@
 
 use mantissa_core::{Format, RangeCounts};
 
-/// Counts overflowed, underflowed and subnormal values. `references` are the same elements in a wider format. A zero counts as underflow if
-/// its reference is not zero and smaller in magnitude than `underflow_limit`. With a larger reference, the zero is due to rounding errors
-/// and not to the range, e.g. if an error moved the input of a ReLU across 0.
+/// Counts the values that overflowed (not finite), underflowed or are subnormal in `format`, and the exponents of the references.
+/// `references` are the same elements in a wider format.
+///
+/// A zero counts as underflow if its reference is not zero and smaller in magnitude than `underflow_limit`. If the reference is larger, the
+/// zero is due to a rounding error and not to the range, e.g. an error that moves the input of a ReLU below 0.
 ///
 /// # Panics
 /// Panics if the slices differ in length.
@@ -45,7 +47,7 @@ fn exponent(x: f64) -> Option<i32> {
     if x == 0.0 || !x.is_finite() {
         return None;
     }
-    // Reads the exponent from the bits because `log2` rounds up for a value just below a power of two.
+    // Reads the exponent from the bits. `log2` would round up for a value just below a power of two.
     let biased = (x.to_bits() >> 52 & 0x7ff) as i32;
     Some(match biased {
         0 => x.abs().log2().floor() as i32,
@@ -95,7 +97,7 @@ mod tests {
         let smallest = Format::Bf16.min_normal();
         assert_eq!((underflow(0.1, smallest), underflow(-0.1, smallest)), (0, 0));
         assert_eq!(underflow(-0.9 * smallest, smallest), 1);
-        // A weight update of any size can vanish in the sum with its weight.
+        // A weight update of any size can be lost when it is added to its weight.
         assert_eq!(underflow(-0.1, f64::INFINITY), 1);
     }
 
@@ -105,7 +107,7 @@ mod tests {
             prop_assume!(x.is_finite() && x != 0.0);
             let exponent = exponent(x).unwrap();
             let power = f64::from(exponent).exp2();
-            // Compared as a quotient because the power above the largest value is infinite.
+            // Compares the quotient because the next power of two above the largest values is infinite.
             prop_assert!(power <= x.abs() && x.abs() / power < 2.0);
         }
 

@@ -1,13 +1,13 @@
 //! Ranks of values with ties.
 
-/// Summary of the ties.
+/// Summary of the ties in a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ties {
-    /// Σ t³ − t over groups of t equal values.
+    /// Σ (t³ − t) over groups of t equal values, for the variance of rank statistics.
     pub(crate) cubes: f64,
 }
 
-/// Returns the rank of each value, from 1, in the given order. Equal values share the mean of their ranks.
+/// Returns the rank of each value, from 1, in the order of `values`. Equal values share the mean of their ranks.
 pub(crate) fn midranks(values: &[f64]) -> (Vec<f64>, Ties) {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|&a, &b| values[a].total_cmp(&values[b]));

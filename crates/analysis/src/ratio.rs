@@ -2,13 +2,16 @@
 
 use crate::{Estimate, Interval};
 
-/// Computes `numerator / denominator` of two independent positive estimates, e.g. a speed-up: the baseline's seconds over those of a
-/// setting.
+/// Computes `numerator / denominator` of two independent positive estimates, for example a speed-up: seconds of the baseline divided by
+/// seconds of a setting.
 ///
-/// The interval is derived from those of the parts on the logarithmic scale (MOVER; Zou and Donner 2008, doi:10.1002/sim.3095): the
-/// distances from the value to the ends add in quadrature. Each side uses the ends that move the ratio in its direction, so asymmetric
-/// intervals stay asymmetric. There is no interval unless both parts have an interval with a positive lower end. Returns `None` unless both
-/// values are positive and their ratio is finite. `n` is the smaller `n` of the parts.
+/// The interval is computed on the logarithmic scale by MOVER, the method of variance estimates recovery (Zou and Donner 2008,
+/// doi:10.1002/sim.3095). The distance from the ratio to each end is √(a² + b²), where a and b are the distances from the two values to the
+/// ends of their intervals. The lower end uses the numerator's lower and the denominator's upper end, and the upper end uses the other two.
+/// Asymmetric intervals therefore stay asymmetric.
+///
+/// `n` is the smaller `n` of the parts. The ratio has an interval only if both parts have one with a positive lower end. Returns `None`
+/// unless both values are positive and their ratio is finite.
 pub fn ratio(numerator: &Estimate, denominator: &Estimate) -> Option<Estimate> {
     if !(numerator.value > 0.0 && denominator.value > 0.0) {
         return None;
@@ -62,8 +65,8 @@ mod tests {
 
     #[test]
     fn interval_matches_hand_calculation() {
-        // Each part reaches from half to double its value, so each logarithmic distance is ln 2 and their sum in quadrature is √2·ln 2: the
-        // ratio's ends are 2^∓√2 = 0.375214 and 2.665144 times its value.
+        // Each part's interval extends from half to twice its value, so a = b = ln 2. The ends of the ratio's interval are 2^∓√2 = 0.375214
+        // and 2.665144 times the ratio.
         let found = ratio(&estimate(6.0, 12.0, 24.0), &estimate(2.0, 4.0, 8.0)).unwrap();
         let interval = found.interval.unwrap();
         assert_eq!(found.value, 3.0);

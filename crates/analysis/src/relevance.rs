@@ -16,35 +16,35 @@ pub enum Scale {
 pub struct Floor {
     /// Scale of `size`.
     pub scale: Scale,
-    /// Positive. On a ratio scale, a share of the value (0.03 is a factor of 1.03, either way); otherwise a difference in the metric's
+    /// Positive. On a ratio scale, a relative change (0.03 is a factor of 1.03 or its inverse); otherwise a difference in the metric's
     /// unit.
     pub size: f64,
 }
 
-/// Times and rates. The common drift of a suite between two runs on one machine stays below this.
+/// Times and rates. Between two runs on one machine, the drift that all cells of a suite share is smaller.
 const TIME: f64 = 0.03;
-/// Times of steps that happen once per process, such as file access, cache filling and first launches. The program controls only a small
+/// Times of steps that occur once per process, such as file access, cache filling and first launches. The program controls only a small
 /// part of them.
 const ONCE: f64 = 0.25;
 /// Bytes.
 const MEMORY: f64 = 0.02;
 /// Joules. Sensors are accurate to a few percent.
 const ENERGY: f64 = 0.05;
-/// Errors against float64. Another summation order changes them by a few percent.
+/// Errors relative to float64. Another summation order changes them by a few percent.
 const ERROR: f64 = 0.05;
-/// Maximum errors. Another summation order changes a maximum by more than a mean.
+/// Maximum errors; 1.0 is a factor of two. Another summation order changes a maximum by more than a mean.
 const MAX_ERROR: f64 = 1.0;
-/// Accuracies and shares: one point, the default of `mantissa advise`.
+/// Accuracies and shares: one percentage point, the default of `mantissa advise`.
 const SHARE: f64 = 0.01;
-/// Losses, in nats. Also the approximately equivalent share of a perplexity, which is the exponential of a loss.
+/// Losses, in nats. Also the relative floor of a perplexity, which is the exponential of a loss.
 const LOSS: f64 = 0.02;
 /// Skipped steps.
 const STEPS: f64 = 1.0;
 
 impl Floor {
     /// Returns the default floor of a metric. Returns `None` for metrics that the gate does not judge by default: idle power and copy
-    /// bandwidth of the device, performance of cuBLASLt, estimates from shapes, the error of rounding the inputs, a bias around 0, and host
-    /// overhead.
+    /// bandwidth of the device, performance of cuBLASLt, memory estimates from shapes, the error of rounding the inputs, the magnitude
+    /// bias, and metrics of host overhead.
     pub const fn of(metric: MetricName) -> Option<Self> {
         use MetricName as M;
         Some(match metric {
@@ -119,7 +119,7 @@ impl Floor {
         }
     }
 
-    /// Converts a change, given as a ratio or a difference, to a size that can be compared with that of a floor.
+    /// Converts a change (a ratio or a difference) to its size, which can be compared with [`Floor::size`].
     pub(crate) fn distance(scale: Scale, change: f64) -> f64 {
         match scale {
             Scale::Ratio => change.ln().abs().exp_m1(),

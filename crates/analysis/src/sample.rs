@@ -5,8 +5,7 @@
 pub struct Sample(Vec<f64>);
 
 impl Sample {
-    /// Sorts the values. Returns `None` if there is no value or one is not finite, because the caller must decide which values to leave
-    /// out.
+    /// Sorts the values. Returns `None` if there are no values or a value is not finite: the caller decides which values to omit.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -21,8 +20,8 @@ impl Sample {
         &self.0
     }
 
-    /// Returns the quantile at `q` (clamped to 0..=1), linear between order statistics: type 7 of Hyndman and Fan 1996
-    /// (doi:10.2307/2684934), the default of R, NumPy and Julia.
+    /// Returns the quantile of order `q`, clamped to 0..=1. Interpolates linearly between order statistics (type 7 of Hyndman and Fan 1996,
+    /// doi:10.2307/2684934), like R, NumPy and Julia by default.
     pub fn quantile(&self, q: f64) -> f64 {
         let position = q.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
         let (below, above) = (

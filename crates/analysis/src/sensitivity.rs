@@ -1,17 +1,17 @@
-//! Sensitivity of a trained model to range and precision, from tests in formats with fewer and fewer bits.
+//! Sensitivity of a trained model to range and precision, from its accuracy in formats with fewer and fewer bits.
 
 use mantissa_core::{FormatTrial, Layout};
 
 use crate::mcnemar;
 
-/// Maximum loss of accuracy, as a share of the examples, of a format that keeps the accuracy.
+/// Largest loss, as a share of the examples, with which a format keeps the accuracy.
 pub const TOLERATED_LOSS: f64 = 0.01;
 
 /// Significance level for a loss of accuracy.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// Returns true if a format keeps the accuracy: the loss is at most [`TOLERATED_LOSS`] and not significant (exact McNemar test on the same
-/// examples).
+/// Returns true if a format keeps the accuracy: the loss is at most [`TOLERATED_LOSS`] and not significant at 5 % (exact McNemar test of
+/// the format against f32 on the same examples).
 pub fn keeps(trial: &FormatTrial) -> bool {
     let loss = (trial.lost as f64 - trial.won as f64) / trial.examples as f64;
     let by_chance = trial.lost <= trial.won || mcnemar(trial.lost, trial.won) >= SIGNIFICANCE;
@@ -32,8 +32,8 @@ pub enum Sensitivity {
 }
 
 impl Sensitivity {
-    /// Classifies by the fewest exponent bits and the fewest fraction bits that keep the accuracy, each tested with enough bits of the
-    /// other field.
+    /// Classifies a model by the minimum numbers of exponent bits and of fraction bits that keep the accuracy. Each minimum is found with
+    /// enough bits of the other field.
     pub fn of(exponent_bits: u32, fraction_bits: u32) -> Self {
         const F16_EXPONENT_BITS: u32 = 5;
         const BF16_FRACTION_BITS: u32 = 7;
@@ -59,8 +59,8 @@ impl Sensitivity {
     }
 }
 
-/// Returns the fewest bits that keep the accuracy, such that all larger numbers of bits in the trials keep it too. Returns `None` if the
-/// largest number of bits does not keep the accuracy.
+/// Returns the smallest number of bits that keeps the accuracy, if all larger numbers in the trials keep it too. `bits`: the field of the
+/// layout. Returns `None` if the largest number of bits does not keep the accuracy.
 pub fn min_bits(trials: &[FormatTrial], bits: fn(Layout) -> u32) -> Option<u32> {
     let mut sorted: Vec<(u32, bool)> = trials
         .iter()

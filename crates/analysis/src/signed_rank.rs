@@ -2,26 +2,26 @@
 
 use crate::{Estimate, Interval, binomial_half, normal, ranks::midranks};
 
-/// Maximum number of differences for which signs are counted exactly. `f64` represents 2⁴⁰ exactly.
+/// Maximum number of differences for which the p-value is exact. `f64` represents the number of choices of signs, 2⁴⁰, exactly.
 const MAX_EXACT_PAIRS: usize = 40;
 
 /// Comparison of paired values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paired {
-    /// Typical difference, first − second: the median of the means of all pairs of differences (Hodges and Lehmann 1963). Its interval
-    /// contains the shifts that the signed-rank test does not reject at 5 %. There is no interval for fewer than six pairs, which cannot
-    /// reject any shift.
+    /// Hodges–Lehmann estimate of the difference, first − second: the median of the means of all pairs of differences, each difference also
+    /// paired with itself (Hodges and Lehmann 1963). Its interval contains the shifts that the signed-rank test does not reject at 5 %.
+    /// Fewer than six pairs cannot reject any shift, so they have no interval.
     pub difference: Estimate,
     /// Two-sided p-value of Wilcoxon's signed-rank test.
     pub p: f64,
 }
 
-/// Compares values pair by pair (Wilcoxon 1945, doi:10.2307/3001968). Returns `None` if the slices differ in length or are empty, or if a
-/// difference is not finite.
+/// Tests whether paired values differ (Wilcoxon 1945, doi:10.2307/3001968). Returns `None` if the slices differ in length or are empty, or
+/// if a difference is not finite.
 ///
-/// Equal pairs are excluded from the test, as by Wilcoxon, but included in the estimate. With few pairs the p-value is exact: it is counted
-/// over all signs, including ties. With many it comes from the normal approximation. Intended for seeds and cells, because n pairs need n²
-/// means.
+/// The test excludes pairs of equal values, as Wilcoxon does; the estimate includes them. With at most 40 unequal pairs, the p-value is
+/// exact, also with ties. With more, it comes from the normal approximation. The memory is proportional to the square of the number of
+/// pairs.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Paired> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     let finite = differences.iter().all(|difference| difference.is_finite());
@@ -51,7 +51,8 @@ fn hodges_lehmann_difference(differences: &[f64]) -> Estimate {
     }
 }
 
-/// Returns the number of means beyond each end of the interval: the largest c with P(W ≤ c) at most half of 5 %.
+/// Returns the number of means beyond each end of the interval. It is the largest c with P(W ≤ c) ≤ 2.5 %, where W is the signed-rank
+/// statistic without a shift.
 fn means_outside(n: usize) -> Option<usize> {
     let tail = (1.0 - crate::CONFIDENCE) / 2.0;
     if binomial_half::cdf(0, n as u64) > tail {
@@ -84,7 +85,7 @@ fn signed_rank(differences: &[f64]) -> f64 {
     let observed: f64 = unequal.iter().zip(&ranks).map(positive).sum();
     let n = unequal.len() as f64;
     if unequal.len() <= MAX_EXACT_PAIRS {
-        // Midranks are multiples of one half.
+        // Doubled midranks are integers.
         let doubled: Vec<usize> = ranks.iter().map(|rank| (2.0 * rank) as usize).collect();
         let counts = sign_counts(&doubled);
         let at = (2.0 * observed) as usize;
@@ -96,7 +97,7 @@ fn signed_rank(differences: &[f64]) -> f64 {
     (2.0 * normal::upper_tail(distance / variance.sqrt())).min(1.0)
 }
 
-/// Counts, for each sum, the choices of signs for which the positive ranks have this sum.
+/// Counts the choices of signs by the sum of the positive ranks: the entry `s` is the number of choices with sum `s`.
 fn sign_counts(ranks: &[usize]) -> Vec<f64> {
     let mut counts = vec![0.0; ranks.iter().sum::<usize>() + 1];
     counts[0] = 1.0;
@@ -133,16 +134,17 @@ mod tests {
 
     #[test]
     fn ties_are_exact_and_equal_pairs_are_excluded() {
-        // Sizes 1 1 2 have ranks 1.5 1.5 3; signs + + −: positive sum 3. Of 8 choices, 5 sum to 3 or less, 5 to 3 or more.
+        // The sizes 1 1 2 have the ranks 1.5 1.5 3. With the signs + + −, the positive ranks sum to 3. Of 8 choices of signs, 5 sum to 3 or
+        // less, and 5 to 3 or more.
         let found = from_differences(&[0.0, 1.0, 1.0, -2.0]);
         assert_eq!(found.p, 1.0);
-        // Signs + + +: sum 6, one choice of 8.
+        // With the signs + + +, the positive ranks sum to 6, as in one choice of 8: p = 2 · 1/8.
         assert_eq!(from_differences(&[0.0, 1.0, 1.0, 2.0]).p, 0.25);
     }
 
     #[test]
     fn critical_values_match_printed_tables() {
-        // Critical values from tables, two-sided 5 %: n = 6: 0, 8: 3, 10: 8, 20: 52.
+        // Two-sided critical values at 5 %: n = 6: 0, 8: 3, 10: 8, 20: 52.
         assert_eq!(
             [6, 8, 10, 20].map(means_outside),
             [Some(0), Some(3), Some(8), Some(52)]

@@ -2,15 +2,15 @@
 
 use crate::Sample;
 
-/// Standard deviation of normal values divided by their median absolute deviation, 1/Φ⁻¹(3/4).
+/// Ratio of the standard deviation to the median absolute deviation for normal values, 1/Φ⁻¹(3/4).
 const NORMAL_FACTOR: f64 = 1.482_602_218_505_602;
 
-/// Number of standard deviations, estimated from the MAD, beyond which a value is an outlier: the limit of Iglewicz and Hoaglin, *How to
-/// Detect and Handle Outliers* (1993), which labels one in two thousand normal values.
+/// Distance from the median, in standard deviations estimated from the MAD, beyond which a value is an outlier. This limit of Iglewicz and
+/// Hoaglin, *How to Detect and Handle Outliers* (1993), labels one in two thousand normal values.
 pub const OUTLIER_BEYOND: f64 = 3.5;
 
-/// Returns the median absolute deviation (MAD) from the median, but at least the `resolution` of the clock: equal times do not show that
-/// there is no spread below the resolution. The unit is that of the values, and the result is not scaled to a standard deviation.
+/// Returns the median absolute deviation (MAD) from the median, in the unit of the values and not scaled to a standard deviation. The
+/// result is at least the `resolution` of the clock, because times that the clock shows as equal can still differ by less.
 pub fn median_absolute_deviation(sample: &Sample, resolution: f64) -> f64 {
     let median = sample.median();
     Sample::new(sample.sorted().iter().map(|value| (value - median).abs()))
@@ -18,7 +18,8 @@ pub fn median_absolute_deviation(sample: &Sample, resolution: f64) -> f64 {
         .max(resolution)
 }
 
-/// Position of a value relative to the others. Outliers are labelled for the reader and not removed, because medians are robust.
+/// Position of a value relative to the others. Outliers are labelled for the reader but not removed, because the median is robust against
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Label {
     /// Not an outlier.
@@ -29,9 +30,9 @@ pub enum Label {
     High,
 }
 
-/// Labels every value, in the given order, by its distance from the median in units of the MAD (see [`median_absolute_deviation`]). If the
-/// MAD and the resolution are 0, every value that differs from the median is an outlier. Returns `None` if there is no value or one is not
-/// finite.
+/// Labels the values, in the given order. Outliers are more than [`OUTLIER_BEYOND`] standard deviations from the median, estimated from
+/// [`median_absolute_deviation`]. If the MAD and the resolution are 0, every value that differs from the median is an outlier. Returns
+/// `None` without values, or if a value is not finite.
 pub fn label_outliers(values: &[f64], resolution: f64) -> Option<Vec<Label>> {
     let sample = Sample::new(values.iter().copied())?;
     let median = sample.median();
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn mad_matches_hand_calculation() {
-        // The median is 2 and the deviations are 1 1 0 0 2 4 7.
+        // The median is 2, and the absolute deviations are 1 1 0 0 2 4 7.
         assert_eq!(mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0], 0.0), 1.0);
         assert_eq!(mad(&[5.0], 0.0), 0.0);
         assert_eq!(mad(&[1.0, 4.0], 0.0), 1.5);

@@ -4,19 +4,19 @@ use std::fmt;
 
 use crate::{Interval, median::Ranks};
 
-/// Minimum number of samples before the rule looks at the interval. With fewer than twenty, the ends of the interval are close to the
-/// extremes, and stopping at a narrow one selects lucky samples.
+/// Minimum number of samples before the rule first computes the interval (a look). With fewer, the ends of the interval are close to the
+/// smallest and largest sample, and the interval is more often narrow by chance.
 pub const MIN_SAMPLES: usize = 20;
 
-/// Growth factor of the number of samples between looks. With a constant factor, looks take a constant share of the time, and there are few
-/// chances to stop at an interval that is narrow by chance.
+/// Growth factor of the number of samples from one look to the next. With a constant factor, looks take a constant share of the time. They
+/// are also few, which leaves few chances to stop at an interval that is narrow by chance.
 pub const LOOK_GROWTH: f64 = 1.5;
 
-/// Number of consecutive looks that must find the interval narrow. With one look, sampling stops where the interval is narrow by chance,
-/// and the coverage is 92 % instead of 95 %; with three it is 94 % (`docs/methodology.md` has the simulation).
+/// Number of consecutive looks that must find a narrow interval. With one, sampling stops at intervals that are narrow by chance, and the
+/// coverage is 92 % instead of 95 %. With three it is 94 % (simulated in `docs/methodology.md`).
 pub const LOOKS_IN_A_ROW: u32 = 3;
 
-/// Stopping rule for sampling. Instances are always valid.
+/// Parameters of the stopping rule. [`StoppingRule::new`] rejects invalid values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoppingRule {
     max_noise: f64,
@@ -52,8 +52,8 @@ pub enum StoppingRuleError {
 }
 
 impl StoppingRule {
-    /// Creates a rule that stops when half the 95 % interval of the median is at most `max_noise` times the median, but not before
-    /// `min_samples`. The rule always stops at `max_samples`, or when the sum of the samples reaches `cap_seconds`.
+    /// Creates a rule that stops when the half-width of the 95 % interval of the median is at most `max_noise` times the median, but not
+    /// before `min_samples`. The rule also stops at `max_samples`, or when the sum of the samples reaches `cap_seconds`.
     pub fn new(
         max_noise: f64,
         min_samples: usize,
@@ -116,13 +116,13 @@ pub enum Decision {
 
 /// State of a stopping rule. Call [`push`](Self::push) with each sample.
 ///
-/// The rule looks at the interval after `min_samples`, then after [`LOOK_GROWTH`] times as many and so on, and stops after
-/// [`LOOKS_IN_A_ROW`] consecutive looks at a narrow one. The interval is [`crate::median_interval`], which records also contain. A look
-/// takes linear time in the number of samples.
+/// The rule computes [`crate::median_interval`], which records also contain, at certain numbers of samples (looks). The first look is at
+/// `min_samples`, and each further look at [`LOOK_GROWTH`] times as many samples. Sampling stops after [`LOOKS_IN_A_ROW`] consecutive looks
+/// with a narrow interval. A look takes linear time in the number of samples.
 #[derive(Debug, Clone)]
 pub struct Stopping {
     rule: StoppingRule,
-    /// Unordered, because looking reorders them.
+    /// Unordered: each look reorders them.
     samples: Vec<f64>,
     total_seconds: f64,
     next_look: usize,
@@ -141,7 +141,7 @@ impl Stopping {
         }
     }
 
-    /// Adds a sample in seconds. After a sample that is not finite, the median has no interval, and only the limits can stop the sampling.
+    /// Adds a sample in seconds. After a sample that is not finite, only `max_samples` and the time cap can stop the sampling.
     pub fn push(&mut self, seconds: f64) -> Decision {
         self.samples.push(seconds);
         self.total_seconds += seconds;
@@ -170,7 +170,7 @@ impl Stopping {
     }
 }
 
-/// Computes the median and its interval without a full sort.
+/// Computes the median and its interval. Sorts only the middle of the samples.
 fn median_and_interval(samples: &mut [f64]) -> Option<(f64, Interval)> {
     let n = samples.len();
     let ranks = Ranks::new(n)?;
@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn wide_interval_resets_the_count_of_narrow_looks() {
-        // Narrow at 20 and 30, wide at 45 because the last seventeen values spread. Narrow again at 68, 102, 153.
+        // The interval is narrow at 20 and 30 samples, and wide at 45 because the last seventeen values are spread. It is narrow again at
+        // 68, 102 and 153.
         let samples = (0..).map(|i| {
             if (28..45).contains(&i) {
                 2.0 + f64::from(i)

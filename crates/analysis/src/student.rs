@@ -1,11 +1,11 @@
-//! Mean with Student's interval.
+//! Mean with Student's t interval.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Estimate, Interval};
 
-/// Estimates the mean with Student's interval, which assumes approximately normal values. There is no distribution-free alternative for a
-/// few seeds. One value has no interval. Returns `None` without values, or if one is not finite.
+/// Estimates the mean with Student's t interval, which assumes approximately normal values. It is used for a few seeds, for which no
+/// distribution-free interval exists. A single value has no interval. Returns `None` without values, or if a value is not finite.
 pub fn mean(values: &[f64]) -> Option<Estimate> {
     let n = values.len() as f64;
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn interval_matches_hand_calculation() {
-        // Mean 2, deviation 1, 2 degrees of freedom: 4.302653 / √3 = 2.484138.
+        // Mean 2, standard deviation 1, 2 degrees of freedom: the half-width is 4.302653 / √3 = 2.484138.
         let found = mean(&[1.0, 3.0, 2.0]).unwrap();
         let interval = found.interval.unwrap();
         assert_eq!((found.value, found.n), (2.0, 3));

@@ -6,7 +6,7 @@ use mantissa_core::Better;
 
 use crate::{CONFIDENCE, Estimate, Interval, hodges_lehmann_ratio, holm, mann_whitney, smallest_p};
 
-/// Metric of two groups of repeats, with one value per process and a threshold.
+/// One comparison: the values of a metric on both sides, one per process, and the threshold.
 #[derive(Debug, Clone, Copy)]
 pub struct Groups<'a> {
     /// The baseline's values, one per process. Must be positive.
@@ -15,18 +15,18 @@ pub struct Groups<'a> {
     pub candidate: &'a [f64],
     /// Direction of improvement.
     pub better: Better,
-    /// Smallest relevant change, as a positive share of the baseline: 0.02 is a factor of 1.02, either way.
+    /// Smallest relevant change of the ratio, positive: 0.02 is a factor of 1.02 or its inverse.
     pub threshold: f64,
 }
 
 /// Verdict on a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Better by more than the threshold, and not by chance.
+    /// Significantly better, and by more than the threshold.
     Improved,
-    /// Worse by more than the threshold, and not by chance.
+    /// Significantly worse, and by more than the threshold.
     Regressed,
-    /// Shown to be equivalent: the whole interval of the ratio lies within the threshold.
+    /// Shown to be equivalent: the whole confidence interval of the ratio lies within the threshold.
     Unchanged,
     /// The data do not support a verdict.
     Inconclusive(Doubt),
@@ -35,13 +35,13 @@ pub enum Verdict {
 /// Reason for an inconclusive verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Doubt {
-    /// There are too few repeats for significance among this number of comparisons.
+    /// With this number of repeats, no change can be significant among this number of comparisons.
     TooFewRepeats,
     /// The repeats vary too much, or the change is too close to the threshold.
     TooNoisy,
-    /// All cells changed alike, and the runs were not interleaved, so it is unknown whether the machine or the program caused the shift.
+    /// All cells changed alike, and the runs were not interleaved. The cause of the shift can be the machine or the program.
     Shared,
-    /// A value is not positive and finite, or the threshold is not above 0, so there is no ratio.
+    /// A value or the threshold is not positive and finite, so there is no ratio.
     NoRatio,
 }
 
@@ -67,27 +67,28 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Verdict with its estimate and p-value.
+/// Verdict on one comparison, with its estimate and p-value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
     /// Ratio candidate / baseline (Hodges–Lehmann); `None` if it does not exist.
     pub ratio: Option<Estimate>,
-    /// p-value of the Mann–Whitney test over processes, adjusted for the family (Holm); `None` if there are too few repeats for
-    /// significance.
+    /// p-value of the Mann–Whitney test over processes, adjusted for all comparisons of the family (Holm); `None` if significance is
+    /// impossible with this number of repeats.
     pub adjusted_p: Option<f64>,
 }
 
-/// Judges a family of comparisons, such as one table of a report. The gate uses [`crate::gate`] instead. If nothing
-/// changed, at most one family in twenty has a false improvement or regression.
+/// Judges a family of comparisons, such as one table of a report. If nothing changed, at most 5 % of all families contain a false
+/// improvement or regression. The gate uses [`crate::gate`] instead.
 ///
 /// *Improved* and *regressed* require an adjusted p-value of at most 5 % *and* a ratio beyond the threshold. *Unchanged* requires a
-/// confidence interval within the threshold. Everything else is inconclusive. A family of m comparisons needs enough repeats for a p-value of 0.05/m: five
-/// against five are enough for up to six comparisons, see [`smallest_p`].
+/// confidence interval within the threshold. Everything else is inconclusive.
+///
+/// Among m comparisons, the repeats must allow a p-value of 0.05/m: five against five are enough for up to six, see [`smallest_p`].
 pub fn judge(family: &[Groups<'_>]) -> Vec<Judgement> {
     let ratios: Vec<Option<Estimate>> = family.iter().map(ratio).collect();
-    // Groups without a ratio do not count for the correction, because they are never improved or regressed.
+    // Comparisons without a ratio do not count for the correction, because they are never improved or regressed.
     let members = ratios.iter().flatten().count() as f64;
     let p_values: Vec<f64> = family
         .iter()
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn larger_families_need_more_repeats() {
-        // 2/252 · 6 = 0.048, times 7 = 0.056.
+        // The smallest p-value of five against five is 2/252. Times 6 it is 0.048, and times 7 it is 0.056.
         let family = |size| judge(&vec![seconds(&FAST, &SLOW); size])[0].verdict;
         assert_eq!(family(6), Verdict::Regressed);
         assert_eq!(family(7), Verdict::Inconclusive(Doubt::TooFewRepeats));

@@ -2,21 +2,21 @@
 
 use crate::mann_whitney;
 
-/// Number of times in a window. It is large enough for a Mann–Whitney test of two windows to detect a shift of two standard deviations.
+/// Number of run times in a window. It is large enough for a Mann–Whitney test of two windows to detect a shift of two standard deviations.
 const WINDOW: usize = 8;
 
-/// Windows whose medians differ by at most this share have settled, even if the difference is significant. The drift check detects such
+/// Largest relative difference of the medians of two windows that counts as settled even if it is significant. The drift check detects such
 /// differences.
 const MAX_DIFFERENCE: f64 = 0.01;
 
-/// Significance level for a difference of two windows, and the rate at which settled times need another window.
+/// Significance level for the difference of two windows. It is also the rate at which settled times look different and need another window.
 const LEVEL: f64 = 0.05;
 
-/// Returns true if times have settled: the medians of the newest eight and the eight before them differ by at most 1 %, or the difference
-/// is not significant (Mann–Whitney at 5 %). Requires at least sixteen times.
+/// Returns true if run times have settled. The medians of the newest eight times and of the eight times before them must differ by at most
+/// 1 %, or the difference must not be significant (Mann–Whitney at 5 %). Returns false for fewer than sixteen times.
 ///
-/// `seconds` is in the order in which the times were taken, and only the newest sixteen count. Call the function after every eighth time.
-/// If it is called after each time, some pair of windows soon looks equal by chance.
+/// `seconds` is in chronological order, and only the newest sixteen times count. Call the function after every eighth time. If it is called
+/// after each time, some pair of windows soon looks equal by chance.
 pub fn settled(seconds: &[f64]) -> bool {
     let Some(start) = seconds.len().checked_sub(2 * WINDOW) else {
         return false;
@@ -42,11 +42,11 @@ pub enum WarmUpState {
     Warming,
     /// Settled. Sampling may begin.
     Settled,
-    /// The maximum number of runs was reached without settling. Sampling begins anyway, and the record contains a note.
+    /// The maximum number of runs was reached before the times settled. Sampling begins anyway, and the record contains a note.
     GaveUp,
 }
 
-/// Warm-up in progress. Call [`push`](Self::push) with each time.
+/// Warm-up in progress. Call [`push`](Self::push) with each run time.
 #[derive(Debug, Clone)]
 pub struct WarmUp {
     seconds: Vec<f64>,
@@ -54,7 +54,7 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// Starts a warm-up with a maximum number of runs.
+    /// Starts a warm-up of at most `max_runs` runs.
     pub fn new(max_runs: usize) -> Self {
         Self {
             seconds: Vec::new(),
@@ -62,7 +62,7 @@ impl WarmUp {
         }
     }
 
-    /// Adds a time in seconds and returns the state of the warm-up.
+    /// Adds a run time in seconds and returns the state of the warm-up.
     pub fn push(&mut self, seconds: f64) -> WarmUpState {
         self.seconds.push(seconds);
         if self.seconds.len().is_multiple_of(WINDOW) && settled(&self.seconds) {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn decaying_times_settle_after_the_decay() {
-        // Decays from 3 to 1 with a time constant of ten runs. It settles where 2·e^(−i/10) changes by less than 1 % between windows.
+        // The times decay from 3 to 1 with a time constant of ten runs. They settle when two consecutive windows differ by less than 1 %.
         let decay = (0..).map(|i| 1.0 + 2.0 * (-f64::from(i) / 10.0).exp());
         let (runs, state) = runs_until_settled(decay);
         assert_eq!(state, WarmUpState::Settled);

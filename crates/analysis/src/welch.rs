@@ -4,7 +4,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Interval, Prior};
 
-/// Additional information for the test.
+/// Parameters of [`welch`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WelchTerms {
     /// Confidence level of the interval, between 0 and 1.
@@ -12,10 +12,10 @@ pub struct WelchTerms {
     /// Minimum standard deviation of a group, so that values that agree by chance are not significant. Relative if the values are
     /// logarithms. 0 disables it.
     pub min_deviation: f64,
-    /// Prior on the standard deviation, learned from the variances within both groups of many similar tests.
+    /// Prior on the standard deviation, learned from many similar comparisons.
     pub prior: Option<Prior>,
-    /// Part of the standard error of the difference that more values do not reduce, such as the sampling error of test examples. 0 disables
-    /// it.
+    /// Part of the standard error of the difference that more values do not reduce, such as the sampling error of shared test examples. 0
+    /// disables it.
     pub shared_error: f64,
 }
 
@@ -33,26 +33,27 @@ impl Default for WelchTerms {
 /// Result of Welch's test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Welch {
-    /// Mean of the candidate − mean of the baseline; for [`welch_ratio`] the ratio of their geometric means.
+    /// Mean of the candidate − mean of the baseline; for [`welch_ratio`], the ratio of their geometric means.
     pub value: f64,
-    /// Interval of `value`.
+    /// Confidence interval of `value`.
     pub interval: Interval,
     /// Two-sided p-value.
     pub p: f64,
-    /// Standard error of the difference; for [`welch_ratio`] that of its logarithm.
+    /// Standard error of the difference; for [`welch_ratio`], of the logarithm of the ratio.
     pub error: f64,
-    /// Degrees of freedom, by Welch and Satterthwaite.
+    /// Degrees of freedom (Welch–Satterthwaite, plus those of the prior).
     pub freedom: f64,
 }
 
-/// Computes Welch's two-sided t-test (Welch 1947, doi:10.1093/biomet/34.1-2.28). A prior adds its degrees of freedom, and raises the error
-/// to at least that of the moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027), which averages the variances of the prior and the
-/// groups, weighted by their degrees of freedom. The error is never less than Welch's own, so a prior of quiet groups does not make a noisy
-/// group significant.
+/// Computes Welch's two-sided t-test (Welch 1947, doi:10.1093/biomet/34.1-2.28), which assumes approximately normal values. If all values
+/// of one group are equal, the standard error and the degrees of freedom are those of the other group.
 ///
-/// Assumes approximately normal values. If one group has no spread, the test has the error and the degrees of freedom of the other
-/// group. Returns `None` if a group has fewer than two values, a value is not finite, or neither the groups nor the terms have any
-/// deviation: five equal values do not determine how far a sixth may differ.
+/// A prior adds its degrees of freedom. It also sets a lower bound for the standard error, computed from the moderated variance (Smyth
+/// 2004, doi:10.2202/1544-6115.1027). The moderated variance is the mean of the prior's variance and the pooled variance of the groups,
+/// weighted by degrees of freedom. A prior from quiet groups thus cannot make a noisy group significant.
+///
+/// Returns `None` if a group has fewer than two values, a value is not finite, or the standard error is 0: five equal values do not show by
+/// how much a sixth may differ.
 pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<Welch> {
     let (a, b) = (Group::new(baseline, terms)?, Group::new(candidate, terms)?);
     let welch_variance = a.variance_of_mean() + b.variance_of_mean();
@@ -79,7 +80,7 @@ pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<
     if !(variance > 0.0 && variance.is_finite()) {
         return None;
     }
-    // The shared error is known, not estimated from the values.
+    // The shared error is not estimated from the values, so its degrees of freedom are infinite in the Welch–Satterthwaite formula.
     let freedom = (freedom * (variance / estimated).powi(2)).min(MAX_FREEDOM);
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     let (value, error) = (b.mean - a.mean, variance.sqrt());
@@ -97,7 +98,7 @@ pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<
 }
 
 impl Welch {
-    /// Returns the p-value of another difference with the same error; for [`welch_ratio`] a difference of logarithms.
+    /// Returns the p-value of another difference with the same standard error; for [`welch_ratio`], of a difference of logarithms.
     pub(crate) fn p_of(&self, difference: f64) -> f64 {
         StudentsT::new(0.0, 1.0, self.freedom)
             .map_or(f64::NAN, |student| two_sided_p(&student, difference, self.error))
@@ -108,8 +109,8 @@ fn two_sided_p(student: &StudentsT, value: f64, error: f64) -> f64 {
     (2.0 * student.sf(value.abs() / error)).min(1.0)
 }
 
-/// Computes [`welch`] of the logarithms. Value and interval are ratios of geometric means, candidate / baseline, and deviations are
-/// relative. Also returns `None` if a value is not positive.
+/// Computes [`welch`] of the logarithms. `value` and `interval` are ratios of geometric means, candidate / baseline; standard deviations
+/// are relative. Also returns `None` if a value is not positive.
 pub fn welch_ratio(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<Welch> {
     let found = welch(&logarithms(baseline)?, &logarithms(candidate)?, terms)?;
     Some(Welch {
@@ -128,13 +129,13 @@ pub(crate) fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
     values.iter().map(log).collect()
 }
 
-/// Computes mean and variance of at least two finite values.
+/// Computes the mean and the sample variance. Returns `None` for fewer than two values, or if a value is not finite.
 pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     if values.len() < 2 || !values.iter().all(|value| value.is_finite()) {
         return None;
     }
-    // Rounding errors must not give equal values a spread.
+    // Rounding errors must not cause a positive variance of equal values.
     if values.iter().all(|value| *value == values[0]) {
         return Some((values[0], 0.0));
     }
@@ -143,7 +144,7 @@ pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, squares / (n - 1.0)))
 }
 
-/// Maximum degrees of freedom. Above, Student's distribution equals the normal one to six digits at any relevant p-value.
+/// Maximum degrees of freedom. With more, Student's t distribution equals the normal one to six digits at any relevant p-value.
 const MAX_FREEDOM: f64 = 1e6;
 
 struct Group {
@@ -228,7 +229,7 @@ mod tests {
             shared_error: 0.05,
             ..PLAIN
         };
-        // 0.1 is two standard errors, and the degrees of freedom are so large that the normal distribution applies.
+        // 0.1 is two standard errors, and with so many degrees of freedom the normal distribution applies.
         assert!((welch(&[0.1; 5], &[0.2; 5], &shared).unwrap().p - 0.0455).abs() < 1e-4);
     }
 
@@ -241,7 +242,7 @@ mod tests {
             }),
             ..PLAIN
         };
-        // (6·4 + 4·1)/10, over 3 values, twice.
+        // The moderated variance is (6·4 + 4·1)/10 = 2.8. The squared standard error is 2.8/3 for each of the two means.
         let found = welch(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0], &prior).unwrap();
         assert!((found.error - (2.0 * 2.8 / 3.0f64).sqrt()).abs() < 1e-12);
         assert!((found.freedom - 10.0).abs() < 1e-9);

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use simulation::{CONTINUOUS, DISTRIBUTIONS, Rate};
 
-/// Returns the standard error of a rate if the true value is `p`.
+/// Returns the standard error of an estimated rate whose true value is `p`.
 fn standard_error(rate: Rate, p: f64) -> f64 {
     (p * (1.0 - p) / rate.draws as f64).sqrt()
 }
@@ -62,7 +62,7 @@ fn stopping_rule_keeps_the_nominal_coverage() {
 #[test]
 fn stopping_rule_keeps_the_coverage_with_clock_ticks() {
     for distribution in &DISTRIBUTIONS[CONTINUOUS..] {
-        // Some noise limits cannot be reached between two ticks; loose ones can.
+        // With a coarse clock, some strict noise limits cannot be reached. This limit is loose.
         let (rate, _) = simulation::coverage_with_stopping(*distribution, distribution.noise_at(30.0), 1_000);
         assert!(rate.share() >= 0.93, "{}: {}", distribution.name, rate.share());
     }
@@ -83,7 +83,7 @@ fn stopping_at_the_first_narrow_interval_undercovers() {
 fn interval_over_five_processes_has_its_nominal_coverage() {
     for between in [0.0, 5.0] {
         let covered = simulation::coverage_over_processes(5, between, 300);
-        // The range of five covers 93.75 %. The limit is two standard errors of 300 draws below 93 %.
+        // The range of five processes covers 93.75 %. The limit is 93 % minus two standard errors for 300 draws.
         let min_coverage = 0.93 - 2.0 * standard_error(covered, 0.93);
         assert!(covered.share() >= min_coverage, "{between}: {}", covered.share());
     }
@@ -94,7 +94,7 @@ fn cluster_interval_covers_where_wilson_undercovers() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
     let (mut by_passage, mut by_token) = (Rate::default(), Rate::default());
     for seed in 0..300 {
-        // In each passage, 30 to 90 % of the tokens are correct; 60 % over all passages.
+        // In each passage, 30 to 90 % of the tokens are correct; the mean over passages is 60 %.
         let passages: Vec<Cluster> = (0..20)
             .map(|_| {
                 let tokens = random.random_range(20..60_u32);
@@ -111,7 +111,7 @@ fn cluster_interval_covers_where_wilson_undercovers() {
         by_passage.count(cluster_interval(&passages, seed).unwrap().contains(0.6));
         by_token.count(wilson_estimate.interval.unwrap().contains(0.6));
     }
-    // Two standard errors of 300 draws below 93 %, as for processes.
+    // The limit is 93 % minus two standard errors for 300 draws.
     let min_coverage = 0.93 - 2.0 * standard_error(by_passage, 0.93);
     assert!(by_passage.share() >= min_coverage, "{}", by_passage.share());
     assert!(by_token.share() < 0.8, "{}", by_token.share());
@@ -119,7 +119,7 @@ fn cluster_interval_covers_where_wilson_undercovers() {
 
 #[test]
 fn false_positive_rate_matches_the_exact_rate() {
-    // Five against five: U ≤ 2 on either side, 2 · 4 of 252 assignments.
+    // Five against five: 4 of the 252 assignments have U ≤ 2, and 4 are as extreme on the other side.
     let rate = simulation::false_positives(5, 1, 6_000);
     let exact = 8.0 / 252.0;
     assert!(
@@ -148,7 +148,7 @@ fn methodology_page_has_the_current_constants() {
 
 #[test]
 fn methodology_page_has_the_current_results() {
-    // Recomputes a fast column or cell of each kind of table, with the number of draws of the page.
+    // Recomputes one fast column or cell of each kind of table, with as many draws as on the page.
     const DRAWS: usize = 20_000;
     let page = include_str!("../../../docs/methodology.md");
     let percent = |rate: Rate| format!("{:.1} %", 100.0 * rate.share());

@@ -20,7 +20,7 @@ fn recorded() -> Recorded {
 #[test]
 fn recorded_noise_rarely_causes_a_false_regression() {
     for noise in [Noise::Interleaved(recorded()), Noise::Consecutive(recorded())] {
-        // If the true rate is 1 %, more than four of 150 have a probability of 2 %.
+        // If the true rate of false alarms is 1 %, more than four in 150 suites have a probability of 2 %.
         let (false_alarms, _) = simulate_suites(&noise, Scenario::unchanged(5), 150);
         assert!(
             false_alarms <= 4,
@@ -42,7 +42,7 @@ fn machine_drift_of_two_percent_is_not_a_regression() {
 
 #[test]
 fn few_noisy_cells_are_not_regressions() {
-    // If the true rate is 0.2 %, more than two of 150 have a probability of 0.4 %.
+    // If the true rate of false alarms is 0.2 %, more than two in 150 suites have a probability of 0.4 %.
     let (false_alarms, _) = simulate_suites(&Noise::Few(0.005, 0.1), Scenario::unchanged(5), 150);
     assert!(false_alarms <= 2, "{false_alarms}");
 }
@@ -59,7 +59,7 @@ fn slowdown_of_five_percent_is_detected() {
 
 #[test]
 fn methodology_page_has_the_current_detection_rate() {
-    // Recomputes one cell of the table of detection rates, with the number of draws of the page.
+    // Recomputes one cell of the table of detection rates, with as many draws as on the page.
     let scenario = Scenario {
         injected: Some((MetricName::StepSeconds, 0.02)),
         ..Scenario::unchanged(5)

@@ -24,19 +24,19 @@ fn rows<'a>(golden: &'a Value, table: &str) -> &'a [Value] {
     rows
 }
 
-/// Returns the sample whose name a row has under `key`.
+/// Returns the sample whose name is `row[key]`.
 fn sample_for(golden: &Value, row: &Value, key: &str) -> Vec<f64> {
     numbers(&golden["samples"][row[key].as_str().unwrap()])
 }
 
-/// Compares with a relative tolerance, which is absolute below 1.
+/// Asserts equality within a tolerance, which is relative for expected values above 1 and absolute below.
 fn assert_close(actual: f64, expected: &Value, tolerance: f64, row: &Value) {
     let expected = number(expected);
     let allowed = tolerance * expected.abs().max(1.0);
     assert!((actual - expected).abs() <= allowed, "{actual} {expected} {row}");
 }
 
-/// Compares p-values with a relative tolerance, because small ones matter.
+/// Asserts that p-values are equal within a relative tolerance of 1e-9, because small p-values matter.
 fn assert_p(actual: f64, expected: &Value, row: &Value) {
     let expected = number(expected);
     assert!(
@@ -104,7 +104,7 @@ fn hodges_lehmann_intervals_invert_the_test_of_scipy() {
         .unwrap();
         let interval = found.interval.unwrap();
         assert_close(found.value, &row["ratio"], 1e-12, row);
-        // The script evaluates a relative offset of 1e-9 to either side of each quotient.
+        // The script evaluates factors at a relative offset of 1e-9 on either side of each quotient.
         assert_close(interval.low, &row["low"], 2e-9, row);
         assert_close(interval.high, &row["high"], 2e-9, row);
     }
@@ -140,7 +140,8 @@ fn bca_interval_matches_exhaustive_resampling() {
     let spread =
         values.iter().copied().fold(f64::MIN, f64::max) - values.iter().copied().fold(f64::MAX, f64::min);
     let sample = Sample::new(values).unwrap();
-    // With 2 000 resamples, a 2.5 % tail is accurate to 0.35 points, which moves the ends by a fiftieth of the range.
+    // With 2 000 resamples, the standard error of a 2.5 % tail is 0.35 percentage points. This error moves the ends by a fiftieth of the
+    // range.
     for seed in 0..5 {
         let interval = bca_interval(&sample, seed, mean).unwrap();
         let near = |actual: f64, key: &str| (actual - number(&row[key])).abs() < spread / 50.0;
@@ -222,7 +223,7 @@ fn wider_median_interval_matches_scipy() {
     for row in rows(&golden, "median_order_statistics") {
         let (n, within) = (row["n"].as_u64().unwrap(), number(&row["within"]));
         assert!(number(&row["covers"]) >= 0.95, "{row}");
-        // 1, 2, … with a tie in the middle, which requires the wider interval.
+        // The values are 1, 2, …, n with a tie in the middle, which requires the wider interval.
         let values = (1..=n).map(|i| if i == n / 2 + 1 { n / 2 } else { i } as f64);
         let interval = median(values).unwrap().interval.unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Tests of statistics: comparison with SciPy, and simulations of the claims in docs/methodology.md.
+//! Tests of the statistics: comparison with SciPy, and simulations of the claims in docs/methodology.md.
 
 mod coverage;
 mod gate;

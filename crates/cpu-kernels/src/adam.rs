@@ -14,17 +14,17 @@ use crate::{
 /// Factors of an Adam step, not rounded to the format of the parameters: in bf16, 0.999 would be 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamRates<T = f64> {
-    /// Factor of a parameter for weight decay.
+    /// `1 − learning rate · weight decay`: factor of a parameter.
     pub keep: T,
-    /// Weight of a gradient in the first mean.
+    /// `1 − β₁`: weight of a gradient in the first mean.
     pub share1: T,
-    /// Decay of the second mean.
+    /// `β₂`: decay of the second mean.
     pub decay2: T,
-    /// Weight of a squared gradient in the second mean.
+    /// `1 − β₂`: weight of a squared gradient in the second mean.
     pub share2: T,
-    /// Divisor of the first mean for bias correction.
+    /// `1 − β₁ᵗ`: divisor of the first mean, for bias correction at step `t`.
     pub correction1: T,
-    /// Divisor of the root of the second mean for bias correction.
+    /// `√(1 − β₂ᵗ)`: divisor of the root of the second mean, for bias correction at step `t`.
     pub correction2: T,
     /// Added to the root of the second mean.
     pub epsilon: T,
@@ -48,8 +48,8 @@ impl<T> AdamRates<T> {
     }
 }
 
-/// Applies an Adam step. Values are rounded to the format of the parameters at the points where the separate operations
-/// would store them. Gradients have that format, or f32.
+/// Applies an Adam step. Values are rounded to the format of the parameters wherever a sequence of separate operations
+/// would store them. Gradients have the format of the parameters, or f32.
 pub(crate) fn adam<T: Stored<Wide: Stored<Wide = T::Wide>>>(
     state: [FlexTensor; 3],
     gradient: FlexTensor,

@@ -1,5 +1,5 @@
-//! Fused attention on the CPU, computed in f32 for 16-bit formats. Each piece of work is some queries of a head; only the scores of these
-//! queries are in memory.
+//! Fused attention on the CPU, computed in f32 for 16-bit formats. The work is split into pieces. A piece processes a range of queries of
+//! one head, and only its scores are in memory.
 
 use burn::{
     backend::{
@@ -22,7 +22,8 @@ use crate::{
     vectorized::{Wide, softmax},
 };
 
-/// Maximum number of scores per piece, unless [`MIN_QUERIES`] queries have more. In f32, they take a quarter of a core's L2 cache.
+/// Maximum number of scores per piece, unless [`MIN_QUERIES`] queries have more. In f32, this is 256 KiB, about a quarter of a core's L2
+/// cache.
 const SCORES_PER_PIECE: usize = 64 * 1024;
 
 /// Minimum number of queries per piece, if a head has as many. With fewer, rearranging the keys for the matmul takes longer than
@@ -215,7 +216,7 @@ mod tests {
     fn attention_matches_burn_in_f64_for_every_mask() {
         let device = Device::flex();
         device.seed(11);
-        // A single piece; several pieces with a partial one; one query, as in text generation.
+        // Shapes with a single piece, with several pieces of which one is partial, and with one query as in text generation.
         for shape @ [n, heads, queries, keys] in [[2, 3, 7, 7], [1, 2, 150, 1100], [2, 2, 1, 33]] {
             let mask = |dims: [usize; 4], hides: fn(usize) -> bool| {
                 let hidden = (0..dims.iter().product()).map(hides).collect::<Vec<_>>();

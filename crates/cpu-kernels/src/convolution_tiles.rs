@@ -1,5 +1,6 @@
-//! Matmuls of windows and filters on the CPU, some lines of windows at a time, so that the windows are multiplied while they are in the
-//! cache. All windows together would take nine times the memory of the images, for filters of 3 × 3.
+//! Matmuls of windows and filters on the CPU, some lines of windows at a time. A line is all windows that begin in one row of an image. The
+//! windows of a tile are multiplied while they are in the cache. For filters of 3 × 3, all windows together would take nine times the
+//! memory of the images.
 
 use std::sync::Arc;
 
@@ -114,7 +115,7 @@ impl Tiles {
         }
     }
 
-    /// Calls `multiply` with some lines of windows, their shape `[positions, values]`, and the slice for their product.
+    /// Calls `multiply` for each tile of some lines, with its windows, their shape `[positions, values]`, and the slice for their product.
     fn multiply<E: Stored + Pod, O: Stored>(
         &self,
         multiply: impl Fn(Arc<Bytes>, [usize; 2], &mut [O]) + Sync,
@@ -131,7 +132,8 @@ impl Tiles {
             let words = (count * size_of::<E>()).div_ceil(size_of::<f32>());
             let windows = buffers::fill_buffer(words, |windows| {
                 windows.fill(0.0);
-                // With 16-bit values, the last 32-bit word may be half unused. That half must not count as a line.
+                // With 16-bit values, half of the last 32-bit word may be unused. The slice excludes this half, which could otherwise count
+                // as a line.
                 let windows: &mut [E] = &mut bytemuck::cast_slice_mut(windows)[..count];
                 for (at, to) in windows.chunks_exact_mut(line).enumerate() {
                     geometry.copy_line(values, first + at, to);
@@ -142,7 +144,7 @@ impl Tiles {
         contiguous_tensor(out, Shape::new([n * y * x, channels]))
     }
 
-    /// Multiplies some lines of windows at a time, which are read in place from a zero-padded copy of their part of the image.
+    /// Multiplies some lines of windows at a time. Reads the windows in place from a zero-padded copy of their part of the image.
     fn multiply_in_place<O: Stored<Wide = f32>>(&self, columns: &Columns) -> FlexTensor {
         let (geometry, channels) = (&self.geometry, self.channels);
         let values = self.images.storage::<bf16>();

@@ -8,7 +8,7 @@ use crate::{
     storage::Stored,
 };
 
-/// Computes the maximum of each element and 0. NaN is propagated, as in PyTorch.
+/// Computes `max(x, 0)` of each element. NaN is propagated, as in PyTorch.
 pub(crate) fn relu<T: Stored>(input: FlexTensor) -> FlexTensor {
     let zero = T::Wide::zero();
     map::<T>(input, move |x| if x < zero { zero } else { x })

@@ -28,8 +28,8 @@ pub const MAX_FEW_ROWS: usize = 8;
 /// Minimum number of weights. With fewer, starting threads takes longer than reading them.
 const MIN_WEIGHTS: usize = 1 << 16;
 
-/// Multiplies `[m, k]` with a transposed view `[k, n]` of weights. Returns unrounded sums in f32, or in f64 for f64; `None` if `m` is
-/// not small or there are too few weights.
+/// Multiplies `[m, k]` with a transposed view `[k, n]` of weights. Returns unrounded sums in f32, or in f64 for f64. Returns `None` if `m`
+/// is above [`MAX_FEW_ROWS`], if there are fewer than `MIN_WEIGHTS` weights, or if the operands do not have this form.
 pub fn few_rows_matmul(
     lhs: &FloatTensor<Flex>,
     rhs: &FloatTensor<Flex>,

@@ -1,8 +1,8 @@
 //! Fast CPU kernels on the tensors of [`burn_flex`]: in parallel, vectorized, with 16-bit formats computed in f32 and rounded once.
 //!
-//! This crate does not know precision settings: `mantissa-precision` chooses the kernel and the formats of the operands. The benchmark
+//! This crate does not depend on precision settings. `mantissa-precision` chooses the kernel and the formats of the operands. The benchmark
 //! `burn_comparison` of `mantissa-precision` compares the speed of each kernel with the equivalent operation of burn-flex, and
-//! `docs/upstream/burn-flex-kernels.md` lists the kernels that burn-flex could replace.
+//! `docs/upstream/burn-flex-kernels.md` lists the kernels that operations of burn-flex could replace.
 
 mod adam;
 mod attention;
@@ -42,7 +42,7 @@ pub use f16_sums::matmul_with_f16_sums;
 pub use few_rows::{MAX_FEW_ROWS, few_rows_matmul};
 pub use masked_fill::masked_fill;
 
-/// Computes the maximum of each element and 0. NaN is propagated, as in PyTorch.
+/// Computes `max(x, 0)` of each element. NaN is propagated, as in PyTorch.
 pub fn relu(input: FlexTensor) -> FlexTensor {
     by_format!(input.dtype(), elementwise::relu(input))
 }
@@ -128,8 +128,8 @@ pub fn normalize_rows_backward(
 }
 
 /// Applies an Adam step to the parameters and the running means of gradients and squared gradients, and returns their new values. Values
-/// are rounded to the format of the parameters at the points where the separate operations would store them. Gradients have that format,
-/// or f32.
+/// are rounded to the format of the parameters wherever a sequence of separate operations would store them. Gradients have the format of
+/// the parameters, or f32.
 pub fn adam(
     [value, first, second]: [FlexTensor; 3],
     gradient: FlexTensor,

@@ -21,7 +21,7 @@ fn to_contiguous_wide<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     round_to(tensor, <T::Wide as burn::tensor::Element>::dtype()).to_contiguous()
 }
 
-/// Computes layer norm if there is a `shift`, otherwise RMS norm, whose mean is 0.
+/// Computes layer norm if there is a `shift`, otherwise RMS norm, for which the returned means are 0.
 pub(crate) fn normalize<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,

@@ -1,6 +1,6 @@
-//! Parallel initialization of result buffers. `vec![0; n]` writes zeros on one core, in a separate pass over memory: always for
-//! 16-bit formats, and for f32 and f64 if the allocator does not have zeroed pages. This takes as long as many operations. Here, each chunk
-//! is zeroed by the core that then writes it, while it is in the cache.
+//! Parallel initialization of result buffers. `vec![0; n]` writes zeros on one core, in a separate pass over memory. It does so for 16-bit
+//! formats, and for f32 and f64 if the allocator has no zeroed pages. This pass can take as long as the operation itself. Here, the core
+//! that writes a chunk zeroes it first, so that the chunk is in the cache.
 
 use std::{mem::MaybeUninit, ops::Range, slice::from_raw_parts_mut};
 

@@ -28,7 +28,7 @@ pub(crate) fn round_bf16(x: f32) -> f32 {
 /// infinities are unchanged; values that round beyond the largest f16 value become infinite.
 #[inline(always)]
 pub(crate) fn round_f16(x: f32) -> f32 {
-    /// f32 numbers of this magnitude are 2⁻²⁴ apart, like subnormal f16 numbers.
+    /// Adding it rounds to a multiple of 2⁻²⁴, the spacing of subnormal f16 numbers and of f32 numbers of this magnitude.
     const SUBNORMAL_SPACING: f32 = 0.75;
     const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
     let magnitude = x.abs();
@@ -51,7 +51,7 @@ fn round_bits<const N: u32>(x: f32) -> f32 {
     let bits = x.to_bits();
     let half_less_one = (1u32 << (N - 1)) - 1;
     let rounded = bits.wrapping_add(half_less_one + ((bits >> N) & 1)) & !((1u32 << N) - 1);
-    // A NaN whose payload is in the dropped bits must not become infinity: set its quiet bit and keep the upper bits.
+    // A NaN whose payload is only in the dropped bits would become infinity. Therefore, set its quiet bit and keep the upper bits.
     let quiet = (bits | 0x0040_0000) & !((1u32 << N) - 1);
     let is_special = bits & 0x7f80_0000 == 0x7f80_0000;
     let is_nan = is_special && bits & 0x007f_ffff != 0;

@@ -17,10 +17,11 @@ pub(crate) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + D
     fn widen(from: &[Self], to: &mut [Self::Wide]);
     /// Rounds values to nearest even.
     fn narrow(from: &[Self::Wide], to: &mut [Self]);
-    /// Returns values in the wide format: `values` itself, or a copy widened into `buffer`. Copying values that are already wide
-    /// would take as long as the arithmetic.
+    /// Returns values in the wide format: `values` itself if it is already wide, otherwise a copy widened into `buffer`. A copy takes as
+    /// long as the arithmetic.
     fn to_wide<'a>(values: &'a [Self], buffer: &'a mut [Self::Wide]) -> &'a [Self::Wide];
-    /// Returns the slice for results in the wide format: `to` itself, or `buffer`. Call [`store`](Self::store) afterwards.
+    /// Returns the slice for results in the wide format: `to` itself if it is wide, otherwise `buffer`. Call [`store`](Self::store)
+    /// afterwards.
     fn wide_output<'a>(to: &'a mut [Self], buffer: &'a mut [Self::Wide]) -> &'a mut [Self::Wide];
     /// Narrows results from `buffer` into `to`, if [`wide_output`](Self::wide_output) returned the buffer.
     fn store(buffer: &[Self::Wide], to: &mut [Self]);

@@ -1,8 +1,8 @@
 //! Elementary functions that the compiler vectorizes: without branches, tables and calls.
 //!
 //! libm's functions are accurate to one unit in the last place, but process one value at a time. The functions of this module process as
-//! many values as fit into a register; the tests define the permitted errors. [`pulp::Arch::dispatch`] runs loops over them with the widest
-//! registers of the machine. Functions called from these loops must be inlined, hence the many `#[inline(always)]`.
+//! many values at a time as fit into a register. The tests define the permitted errors. [`pulp::Arch::dispatch`] runs loops over them with
+//! the widest registers of the machine. Functions called from these loops must be inlined, hence the many `#[inline(always)]`.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -33,8 +33,8 @@ pub(crate) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sy
 /// Independent accumulators, to hide the latency of the operations.
 const CHAINS: usize = 4;
 
-/// Reduces registers with explicit accumulators, because the compiler may break up loops over sums after inlining. The order of
-/// summation depends on the width of the registers, and thus on the processor, but not on the number of threads.
+/// Reduces registers with explicit accumulators, because the compiler may break up loops over sums after inlining. The order of summation
+/// depends on the register width of the processor, but not on the number of threads.
 #[inline(always)]
 fn reduce_registers<R: Copy>(
     all: &[R],
@@ -152,7 +152,7 @@ impl Wide for f32 {
 
     #[inline(always)]
     fn scaled_exp(self) -> Self {
-        // For smaller x, the result is 0 once the constant is divided out.
+        // For smaller `x`, the result is 0 after division by the constant.
         let x = if self < -104.0 { -104.0 } else { self };
         let (rest, n_bits) = reduce_by_ln_2(x);
         power_series(rest) * power_of_two(n_bits, EXPONENT_OFFSET)
@@ -169,8 +169,8 @@ impl Wide for f32 {
         (m / (m + 2.0)).copysign(self)
     }
 
-    /// Computes the tail `Φ(−|x|)` as `e^(−x²/2)` times a smooth function, here a polynomial in `(|x| − 3.25) / (|x| +
-    /// 3.25)`, which stays accurate where `1 + erf` cancels.
+    /// Computes the tail `Φ(−|x|)` as `e^(−x²/2)` times a polynomial in `(|x| − 3.25) / (|x| + 3.25)`. This is accurate
+    /// also where `1 + erf` loses digits to cancellation.
     #[inline(always)]
     fn normal_cdf_and_pdf(self) -> (Self, Self) {
         // For larger |x|, the tail is 0.
@@ -201,7 +201,7 @@ fn at_most(x: f32, bound: f32) -> f32 {
 fn reduce_by_ln_2(x: f32) -> (f32, u32) {
     /// Adding it moves the nearest integer into the lowest nine bits.
     const NEAREST_INTEGER: f32 = 12_582_912.0; // 1.5 · 2^23
-    // ln 2 in two parts. The first ends with zeros, which makes its multiple by `n` exact.
+    // ln 2 as the sum of two numbers. The significand of the first one ends with zeros, so that its product with `n` is exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     let shifted = x.mul_add(std::f32::consts::LOG2_E, NEAREST_INTEGER);
     let n = shifted - NEAREST_INTEGER;
@@ -215,8 +215,7 @@ fn power_of_two(n_bits: u32, exponent_offset: u32) -> f32 {
     f32::from_bits((n_bits << 23).wrapping_add((127 + exponent_offset) << 23))
 }
 
-/// Exponent offset of powers, which keeps them normal numbers. A multiplication by [`INVERSE_OFFSET`] removes the offset and rounds
-/// once.
+/// Offset added to exponents, so that powers are normal numbers. A multiplication by [`INVERSE_OFFSET`] removes the offset and rounds once.
 const EXPONENT_OFFSET: u32 = 64;
 const INVERSE_OFFSET: f32 = 1.0 / (1u128 << EXPONENT_OFFSET) as f32;
 
@@ -226,8 +225,8 @@ fn power_series(r: f32) -> f32 {
     excess_over_square(r).mul_add(r, 1.0).mul_add(r, 1.0)
 }
 
-/// Computes `(e^r − 1 − r) / r²` for `|r| ≤ ln 2 / 2` with the best polynomial of this degree. Its error is 4·10⁻⁹ of
-/// `e^r`.
+/// Computes `(e^r − 1 − r) / r²` for `|r| ≤ ln 2 / 2` with the best polynomial of this degree. The error of `e^r` is
+/// 4·10⁻⁹, relative to `e^r`.
 #[inline(always)]
 fn excess_over_square(r: f32) -> f32 {
     const POWERS: [f32; 5] = [

@@ -1,9 +1,9 @@
 //! Stand-in for [cubecl-llvm](https://crates.io/crates/cubecl-llvm) 0.11.3, which compiles kernels with LLVM.
 //!
-//! cubecl-cuda 0.11.3 contains two compilers of kernels, NVRTC and LLVM, and its feature `cpp` selects NVRTC.
-//! It links LLVM even then, which a build script of the real cubecl-llvm downloads from GitHub. Mantissa
-//! enables `cpp`, so `[patch.crates-io]` in the workspace's `Cargo.toml` replaces cubecl-llvm by this crate.
-//! `docs/upstream/cubecl-cuda-optional-llvm.md` proposes a change of cubecl-cuda that would make this crate
+//! cubecl-cuda 0.11.3 contains two compilers of kernels, NVRTC and LLVM, and its feature `cpp` selects NVRTC. Even with
+//! `cpp` it links LLVM, which a build script of the real cubecl-llvm downloads from GitHub. Mantissa enables `cpp` and
+//! does not need LLVM. Therefore `[patch.crates-io]` in the workspace's `Cargo.toml` replaces cubecl-llvm by this
+//! crate. `docs/upstream/cubecl-cuda-optional-llvm.md` proposes a change of cubecl-cuda that would make this crate
 //! unnecessary.
 //!
 //! This crate declares only the types and methods that cubecl-cuda uses. It is not a compiler:

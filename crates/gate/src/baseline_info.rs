@@ -10,11 +10,11 @@ pub struct BaselineInfo {
     pub schema: u32,
     /// Name of the baseline, e.g. that of a branch.
     pub name: String,
-    /// Machine, backend and profile; equal to the name of the folder.
+    /// Name of the folder, which consists of machine, backend and profile.
     pub machine: String,
     /// Profile of the run.
     pub profile: Profile,
-    /// Name of the folder of the run.
+    /// Name of the folder of the saved run.
     pub run: String,
     /// Start time of the run (RFC 3339, UTC).
     pub started: String,
@@ -22,13 +22,13 @@ pub struct BaselineInfo {
     pub revision: Option<String>,
     /// Number of cells.
     pub cells: usize,
-    /// Smallest number of processes of any cell.
+    /// Smallest number of processes of any cell that was tried.
     pub repeats: usize,
-    /// Number of processes of all cells, to detect a `records.jsonl` that lost lines.
+    /// Total number of processes of all cells. It detects a `records.jsonl` that lost lines.
     pub records: usize,
 }
 
 impl BaselineInfo {
-    /// Name of the metadata file. A folder that contains it is a baseline, any other is a run.
+    /// Name of the metadata file. A folder that contains it is a baseline; any other is a run.
     pub const FILE: &str = "baseline.json";
 }

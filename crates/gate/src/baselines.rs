@@ -1,4 +1,4 @@
-//! Baselines: records to compare with, stored as line-oriented text that a version control system can diff.
+//! Baselines: saved records with which runs are compared, as line-oriented text that a version control system can diff.
 //!
 //! ```text
 //! baselines/<name>/<machine>/baseline.json    metadata: the saved run and its machine
@@ -32,10 +32,10 @@ impl Baselines {
         }
     }
 
-    /// Saves the records of a run under a name. Replaces the baseline of the same name and machine.
+    /// Saves the records of a run under a name. Replaces the baseline of the same name, machine, backend and profile.
     ///
     /// # Errors
-    /// Fails if the name is invalid, the run is damaged or the disk is full. The previous baseline is then kept.
+    /// Fails if the name is invalid, the run is damaged or a file cannot be written. The previous baseline is then kept.
     pub fn save(&self, name: &str, run: &RunMeasurements) -> Result<BaselineInfo, GateError> {
         check_name(name)?;
         let machine = machine_name(run);
@@ -53,20 +53,20 @@ impl Baselines {
         };
         let records = latest_records(&run.folder)?;
         let folder = self.root.join(name).join(&machine);
-        // The name contains the process id because several processes may save at the same time.
+        // The name contains the process id because several processes can save at the same time.
         let staging = self
             .root
             .join(name)
             .join(format!(".{machine}.{}.new", std::process::id()));
         let written = write_baseline(&staging, &saved, &records).and_then(|()| replace(&staging, &folder));
         if written.is_err() {
-            // Return the first error, not one of the clean-up.
+            // Return the error of the write, not one of the clean-up.
             let _ = fs::remove_dir_all(&staging);
         }
         written.map(|()| saved)
     }
 
-    /// Returns all baselines, by name and machine.
+    /// Returns all baselines, sorted by name and machine.
     ///
     /// # Errors
     /// Fails if a folder or a `baseline.json` cannot be read.
@@ -106,11 +106,12 @@ impl Baselines {
         }
     }
 
-    /// Returns the baseline of this name whose machine equals that of `candidate`, or differs from it only in `may_differ`. If the name has
-    /// only one baseline, returns it even if it differs; the comparison then reports the differences.
+    /// Returns the baseline of this name to compare with `candidate`. The first match counts: the baseline of the same machine, the only
+    /// baseline of this name, or the only one that differs only in `may_differ`. The result can therefore differ in other parts, which the
+    /// comparison reports.
     ///
     /// # Errors
-    /// Fails if there is no baseline of this name, if there are several and not exactly one of them is comparable, or if one is damaged.
+    /// Fails if there is no baseline of this name, if there are several and not exactly one is comparable, or if one is damaged.
     pub fn find(
         &self,
         name: &str,
@@ -167,7 +168,7 @@ impl Baselines {
         if dropped.is_empty() {
             return Err(self.missing(name, machine));
         }
-        // The folder stays if it contains baselines of other machines: `remove_dir` removes only empty folders.
+        // `remove_dir` removes only empty folders, so the folder stays if it contains baselines of other machines.
         let _ = fs::remove_dir(self.root.join(name));
         Ok(dropped)
     }
@@ -184,7 +185,7 @@ fn check_name(name: &str) -> Result<(), GateError> {
     }
 }
 
-/// Returns the sorted subfolders of a folder; an empty list if the folder does not exist.
+/// Returns the subfolders of a folder, sorted by path. The list is empty if the folder does not exist.
 fn subfolders(path: &Path) -> Result<Vec<PathBuf>, GateError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -205,8 +206,8 @@ fn file_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Returns the latest attempt of every process of a run, sorted by cell and process. Drops the paths of sample files, which stay in the
-/// run folder.
+/// Returns the latest attempt of every process of a run, sorted by cell and process. Removes the paths of sample files, because these files
+/// stay in the run folder.
 fn latest_records(run: &Path) -> Result<Vec<Record>, FolderError> {
     let LatestRecords { mut records, .. } = RunReader::new(run).latest_records()?;
     records.sort_by(|a, b| (&a.cell.id, a.repeat).cmp(&(&b.cell.id, b.repeat)));
@@ -259,8 +260,8 @@ fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
     if old.exists() {
         fs::remove_dir_all(&old).map_err(GateError::write(&old))?;
     }
-    // On systems that can swap two folders, the baseline never disappears. The loop repeats the swap if another process creates the
-    // baseline between the failed swap and the rename.
+    // If the system can swap two folders, the baseline exists at any time. The loop repeats the swap if another process creates the
+    // baseline between a failed swap and the rename.
     loop {
         match exchange(new, folder) {
             Ok(()) => {

@@ -1,4 +1,4 @@
-//! Collection of the records of a run by cell.
+//! Grouping of the records of a run by cell.
 
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
@@ -10,13 +10,13 @@ use mantissa_core::{CellId, Fingerprint, Record, input_difference};
 
 use crate::{GateError, MeasuredCell, Process, fingerprints::same_program_and_machine};
 
-/// Collects the records of a run, in the order of the file, by cell.
+/// Groups the records of a run by cell. The records are added in the order of the file.
 pub(crate) struct CellCollector {
-    /// True for a baseline, which contains only one attempt of each process.
+    /// True for a baseline, which contains only one attempt per process.
     is_baseline: bool,
     run_started: Arc<str>,
     cells: HashMap<CellId, MeasuredCell>,
-    /// Fingerprint of the records so far.
+    /// Fingerprint of the machine and the program of the records so far.
     pub(crate) fingerprint: Option<Fingerprint>,
 }
 
@@ -54,7 +54,7 @@ impl CellCollector {
             Some(first) if !same_program_and_machine(first, &record.fingerprint) => {
                 return Err(Problem::ManyMachines);
             }
-            // Cells on a CPU do not record a GPU, and a run can contain both kinds.
+            // Cells on a CPU do not record a GPU, and a run can contain cells of both kinds.
             Some(first) if first.gpu.is_some() || record.fingerprint.gpu.is_none() => {}
             _ => self.fingerprint = Some(record.fingerprint.clone()),
         }
@@ -90,7 +90,7 @@ impl CellCollector {
         Ok(())
     }
 
-    /// Returns the cells, with their processes ordered by their number.
+    /// Returns the cells. The processes of each cell are sorted by number.
     pub(crate) fn into_cells(self) -> BTreeMap<CellId, MeasuredCell> {
         let mut cells: BTreeMap<CellId, MeasuredCell> = self.cells.into_iter().collect();
         for measured in cells.values_mut() {

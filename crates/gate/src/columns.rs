@@ -1,4 +1,4 @@
-//! Typed columns of a history, for data frames.
+//! Typed columns of a history, for export to data frames.
 
 use mantissa_core::MetricName;
 use mantissa_report::{Kind, PlainColumn, ReportError, Value, parquet};

@@ -1,4 +1,4 @@
-//! Comparison of two runs, cell by cell: regressed, improved, unchanged or inconclusive.
+//! Comparison of two runs, cell by cell.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,11 @@ use crate::{
 /// Schema version of the output of `mantissa compare --json`.
 const SCHEMA: u32 = 1;
 
-/// Compares a candidate with a baseline. `fences`: run-to-run noise from a history, see [`History::fences`](crate::History::fences).
+/// Compares a candidate with a baseline. `allowed`: parts in which the runs may differ. `fences`: run-to-run noise from a history, see
+/// [`History::fences`](crate::History::fences).
 ///
 /// # Errors
-/// Fails if the runs differ in a [`Part`] that is not in `allowed`, or have no cell in common.
+/// Fails if the runs differ in a [`Part`] that is not in `allowed`, or if they have no cell in common that both tried.
 pub fn compare(
     baseline: &RunMeasurements,
     candidate: &RunMeasurements,

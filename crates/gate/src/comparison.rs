@@ -12,23 +12,23 @@ use crate::{Mismatch, render::ChangeText};
 pub struct Comparison {
     /// Version of this format.
     pub schema: u32,
-    /// The reference run or baseline.
+    /// Run or baseline to compare with.
     pub baseline: Side,
     /// The run under test.
     pub candidate: Side,
-    /// Allowed differences between the machines.
+    /// Differences of machine, build, profile or data, all of them allowed.
     pub mismatches: Vec<Mismatch>,
-    /// All cells of either side, ordered by suite, workload, setting and identity.
+    /// Cells that at least one side tried, ordered by suite, workload, setting and identity.
     pub cells: Vec<ComparedCell>,
 }
 
 impl Comparison {
-    /// Returns true if any finding or metric has this outcome.
+    /// Returns true if any finding or metric has this verdict.
     pub fn any(&self, outcome: ChangeVerdict) -> bool {
         self.outcomes().any(|found| found == outcome)
     }
 
-    /// Returns the outcomes of all findings and metrics.
+    /// Returns the verdicts on all findings and metrics.
     pub fn outcomes(&self) -> impl Iterator<Item = ChangeVerdict> {
         self.cells.iter().flat_map(ComparedCell::outcomes)
     }
@@ -41,17 +41,17 @@ pub struct Side {
     pub name: String,
     /// Start time of the run (RFC 3339, UTC).
     pub started: String,
-    /// Name of the GPU, else of the CPU.
+    /// Name of the GPU, or of the CPU if there is no GPU.
     pub machine: String,
     /// Profile of the run.
     pub profile: Profile,
     /// Git revision of the program that ran.
     pub revision: Option<String>,
-    /// Smallest number of processes of any cell.
+    /// Smallest number of processes of any cell that was tried.
     pub repeats: usize,
 }
 
-/// Cell of two runs.
+/// Comparison of one cell.
 #[derive(Debug, Clone, Serialize)]
 pub struct ComparedCell {
     /// Identity of the cell.
@@ -62,9 +62,9 @@ pub struct ComparedCell {
     pub workload: String,
     /// Axis values that distinguish the cell from the other cells of its workload.
     pub setting: String,
-    /// Observations that are not metrics.
+    /// Changes of properties other than metrics.
     pub findings: Vec<Finding>,
-    /// Metrics that both sides have.
+    /// Changes of the metrics that both sides have.
     pub changes: Vec<Change>,
     /// Command that measures the cell again.
     pub command: String,
@@ -74,24 +74,24 @@ pub struct ComparedCell {
 }
 
 impl ComparedCell {
-    /// Returns the outcomes of all findings and metrics of the cell.
+    /// Returns the verdicts on all findings and metrics of the cell.
     pub fn outcomes(&self) -> impl Iterator<Item = ChangeVerdict> {
         let findings = self.findings.iter().map(|finding| finding.verdict);
         findings.chain(self.changes.iter().map(|change| change.verdict))
     }
 
-    /// Returns the worst outcome.
+    /// Returns the worst verdict.
     pub fn outcome(&self) -> Option<ChangeVerdict> {
         self.outcomes().min()
     }
 }
 
-/// Change that is not a metric.
+/// Change of a property other than a metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// Kind of the finding.
     pub kind: FindingKind,
-    /// Regressed, improved or neither.
+    /// Verdict on the change.
     pub verdict: ChangeVerdict,
     /// Description of the change.
     pub text: String,
@@ -129,11 +129,11 @@ impl FindingKind {
     }
 }
 
-/// Verdict of a comparison.
+/// Verdict on a change, ordered from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeVerdict {
-    /// Worse by more than the threshold, and not by chance.
+    /// Significantly worse, and by more than the threshold.
     Regressed,
     /// The data do not support a verdict.
     Inconclusive,
@@ -141,7 +141,7 @@ pub enum ChangeVerdict {
     Changed,
     /// Shown to be equivalent.
     Unchanged,
-    /// Better by more than the threshold, and not by chance.
+    /// Significantly better, and by more than the threshold.
     Improved,
 }
 
@@ -167,17 +167,17 @@ pub struct Change {
     pub baseline: f64,
     /// Median over the candidate's processes.
     pub candidate: f64,
-    /// Number of values compared, baseline and candidate: one per process, or one per run with enough runs.
+    /// Numbers of compared values of baseline and candidate: one per run (a median) with enough runs, otherwise one per process.
     pub processes: (usize, usize),
     /// True if `change` is a difference in the metric's unit; otherwise it is a ratio.
     pub difference: bool,
     /// Smallest relevant change: a relative change (0.03 is 3 %), or a difference in the metric's unit.
     pub floor: f64,
-    /// The floor, raised to the noise that this cell's history shows.
+    /// The floor, or the noise in the history of this cell if it is larger.
     pub threshold: f64,
     /// Verdict on the change.
     pub verdict: ChangeVerdict,
-    /// Reason of an inconclusive verdict; empty otherwise.
+    /// Reason for an inconclusive verdict; otherwise empty.
     pub doubt: String,
     /// Ratio candidate / baseline, or difference candidate − baseline.
     pub change: Option<f64>,
@@ -187,14 +187,14 @@ pub struct Change {
     pub p: Option<f64>,
     /// p-value after Holm's correction for all comparisons.
     pub adjusted_p: Option<f64>,
-    /// Change that all cells of the metric share and that is attributed to the machine, as a ratio candidate / baseline; otherwise 1.
+    /// Common change of all cells of the metric (a ratio candidate / baseline) if it is attributed to the machine; otherwise 1.
     pub drift: f64,
-    /// Smallest true change that would be detected with a power of 95 %, for this number of processes and this noise.
+    /// Smallest true change that is detected with a power of 95 %, for this number of processes and this noise.
     pub catches: Option<f64>,
 }
 
 impl Change {
-    /// Returns true if the threshold is above the floor because of this cell's history.
+    /// Returns true if this cell's history raises the threshold above the floor.
     pub fn is_fenced(&self) -> bool {
         self.threshold > self.floor
     }

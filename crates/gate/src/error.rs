@@ -92,7 +92,7 @@ pub enum GateError {
         /// Names of the existing baselines.
         known: Vec<String>,
     },
-    /// None of the baselines of a name was measured on a comparable machine.
+    /// Several baselines of a name exist, but not exactly one of them is comparable.
     #[error(
         "no baseline `{name}` has the machine, backend and profile of this run: {}\n  hint: save a baseline on this machine with `mantissa baseline save`, or allow differences with `--allow-mismatch` so that exactly one baseline is comparable",
         differences.join("; ")

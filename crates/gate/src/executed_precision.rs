@@ -1,10 +1,10 @@
-//! Precision of matmuls that was observed in hardware.
+//! Precision of the matmuls of a process, as observed in hardware.
 
 use std::fmt;
 
 use mantissa_core::{Executed, ExecutedVerdict, Format};
 
-/// Precision of matmuls that was observed in hardware.
+/// Precision of the matmuls of a process, as observed in hardware.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ExecutedPrecision {
     significand: u32,
@@ -14,7 +14,7 @@ pub(crate) struct ExecutedPrecision {
 }
 
 impl ExecutedPrecision {
-    /// Returns the precision of a process, if all of it was observed.
+    /// Returns the precision of a process. Returns `None` unless all parts of it were observed.
     pub fn of(executed: &Executed) -> Option<Self> {
         Some(Self {
             significand: executed.operand_bits?,
@@ -24,7 +24,7 @@ impl ExecutedPrecision {
         })
     }
 
-    /// Returns true if at least one of the numbers of bits is smaller than in `other` and none of them is larger.
+    /// Returns true if at least one number of bits is smaller than in `other` and the others are not larger.
     pub fn is_less_than(&self, other: &Self) -> bool {
         let bits = |observed: &Self| {
             let accumulator = accumulator_bits(&observed.accumulator);
@@ -46,7 +46,7 @@ impl fmt::Display for ExecutedPrecision {
     }
 }
 
-/// Returns the significand bits of an accumulator, which is the name of a format or a text such as `7 bits`.
+/// Returns the significand bits of an accumulator. `accumulator`: the name of a format, or a text such as `7 bits`.
 fn accumulator_bits(accumulator: &str) -> Option<u32> {
     match accumulator.parse::<Format>() {
         Ok(format) => Some(format.significand_bits()),

@@ -8,7 +8,8 @@ use crate::{
     ChangeVerdict, Finding, FindingKind, MeasuredCell, executed_precision::ExecutedPrecision, pair::Pair,
 };
 
-/// Returns the findings about a cell. `judged`: the metrics that the policy judges.
+/// Returns the findings about a cell. `judged`: the metrics that the policy judges. `repeats`: the minimum number of processes for a
+/// verdict.
 pub(crate) fn findings(pair: &Pair<'_>, judged: &BTreeSet<MetricName>, repeats: usize) -> Vec<Finding> {
     let finding = |kind, verdict, text: String| Finding { kind, verdict, text };
     let (before, after) = match (pair.before, pair.after) {
@@ -34,7 +35,7 @@ pub(crate) fn findings(pair: &Pair<'_>, judged: &BTreeSet<MetricName>, repeats: 
 }
 
 /// Compares the statuses of the processes. If all processes fail on both sides, the verdict is `Unchanged` with at least `repeats`
-/// processes on each side, otherwise `Inconclusive`.
+/// processes on each side, and `Inconclusive` with fewer.
 fn status_change(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<Finding> {
     let failed_of_all = |measured: &MeasuredCell| {
         let all = measured.processes.len();
@@ -59,7 +60,7 @@ fn status_change(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) ->
         _ if all_fail => ChangeVerdict::Inconclusive,
         // All processes of the candidate failed.
         _ if failed_after == all_after => ChangeVerdict::Regressed,
-        // Some processes fail on both sides. The sample is too small to show whether the failure rate rose.
+        // Some processes fail on both sides. They are too few to show that the failure rate changed.
         _ => ChangeVerdict::Inconclusive,
     };
     let describe = |measured: &MeasuredCell, count: usize, all: usize| match first_failure(measured) {
@@ -123,7 +124,7 @@ fn executed_change(before: &MeasuredCell, after: &MeasuredCell) -> Option<Findin
             .collect::<Vec<_>>()
             .join(" or ")
     };
-    // If only the requested precision changed, both texts are equal. The verdict is then added to make them different.
+    // If only the requested precision changed, both texts are equal. The verdict is then added, so that they differ.
     let is_ambiguous = join(&old) == join(&new);
     let describe = |observed: &BTreeSet<ExecutedPrecision>| match is_ambiguous {
         true => observed

@@ -2,7 +2,7 @@
 
 use mantissa_core::Fingerprint;
 
-/// Returns true if two records can come from the same run: from the same program on the same machine.
+/// Returns true if the same program on the same machine can have measured two records.
 pub(crate) fn same_program_and_machine(one: &Fingerprint, other: &Fingerprint) -> bool {
     let gpus = one.gpu.as_ref().zip(other.gpu.as_ref());
     // The number of cores matters only if the CPU computes.
@@ -14,7 +14,7 @@ pub(crate) fn same_program_and_machine(one: &Fingerprint, other: &Fingerprint) -
         && same_program(one, other)
 }
 
-/// Returns true if the hashes of the program files are equal or, unless both are known, the revisions.
+/// Returns true if the hashes of the program files are equal. If a hash is unknown, compares the Git revisions instead.
 pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
     match (&one.program, &other.program) {
         (Some(one), Some(other)) => one == other,
@@ -22,7 +22,7 @@ pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
     }
 }
 
-/// Describes a program: `0123456789ab (release, fedcba9876543210)`.
+/// Describes a program: revision, build and hash, `0123456789ab (release, fedcba9876543210)`.
 pub fn describe_program(fingerprint: &Fingerprint) -> String {
     let revision = fingerprint.revision.as_deref().unwrap_or("an unknown revision");
     let file = fingerprint.program.as_ref().map(|file| format!(", {file}"));

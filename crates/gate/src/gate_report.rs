@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Change, ChangeVerdict, ComparedCell, Comparison, Day, FindingKind, Policy, render::shorten};
 
-/// Maximum length of a name in a verdict, in characters.
+/// Maximum length of a name in the text of a verdict, in characters.
 const MAX_NAME_CHARS: usize = 50;
 
 /// Result of the regression gate.
@@ -17,7 +17,7 @@ pub struct GateReport {
     pub comparison: Comparison,
     /// Regressions without an allowance.
     pub failures: Vec<Failure>,
-    /// Regressions with an allowance. They fail the gate once the allowance has expired.
+    /// Regressions with an allowance. They fail the gate if the allowance has expired.
     pub allowed: Vec<AllowedFailure>,
     /// Number of inconclusive comparisons.
     #[serde(rename = "undecided")]
@@ -61,7 +61,7 @@ pub enum Gate {
     Passed,
     /// There is a regression.
     Failed,
-    /// There are no regressions, except allowed ones, but some comparisons are inconclusive and the gate is strict.
+    /// There are no regressions, except allowed ones. The gate is strict and some comparisons are inconclusive.
     #[serde(rename = "undecided")]
     Inconclusive,
 }
@@ -78,7 +78,8 @@ impl Gate {
 }
 
 impl GateReport {
-    /// Applies a policy to a comparison. Allowances are evaluated as of `today`. `strict`: inconclusive comparisons fail the gate.
+    /// Applies a policy to a comparison. Allowances whose last day is before `today` have expired. `strict`: inconclusive comparisons fail
+    /// the gate.
     pub fn new(comparison: Comparison, policy: &Policy, today: Day, strict: bool) -> Self {
         let (mut failures, mut allowed) = (vec![], vec![]);
         for (index, cell) in comparison.cells.iter().enumerate() {
@@ -114,8 +115,8 @@ impl GateReport {
         }
     }
 
-    /// Returns the cells to measure again: those with an inconclusive comparison and without a regression. More processes would not change
-    /// the verdict of a regressed cell.
+    /// Returns the cells to measure again: those with an inconclusive comparison and without a regression. In a regressed cell, more
+    /// processes would not change the verdict.
     pub fn inconclusive_cells(&self) -> impl Iterator<Item = &CellId> {
         let cells = self.comparison.cells.iter();
         let inconclusive = cells.filter(|cell| {
@@ -125,8 +126,8 @@ impl GateReport {
         inconclusive.map(|cell| &cell.id)
     }
 
-    /// Returns true if any metric was tested, or if there is a verdict on any status or a regression. Otherwise all cells have too few
-    /// completed processes.
+    /// Returns true if at least one metric was tested or has a verdict, if a status has a verdict, or if there is a regression. Otherwise
+    /// no cell has enough completed processes.
     pub fn has_verdict(&self) -> bool {
         let cells = &self.comparison.cells;
         let mut changes = cells.iter().flat_map(|cell| &cell.changes);
@@ -161,7 +162,7 @@ impl GateReport {
         self.allowed.iter().filter(|allowed| !allowed.expired)
     }
 
-    /// Returns true if the gate fails, which includes inconclusive comparisons of a strict gate.
+    /// Returns true if the gate fails. Inconclusive comparisons fail a strict gate.
     pub fn fails(&self) -> bool {
         self.failing().next().is_some() || (self.strict && self.inconclusive > 0)
     }

@@ -1,4 +1,4 @@
-//! History of earlier runs: one line per cell and run, from which noise levels and change points are computed.
+//! History of earlier runs, with one line per cell and run. Noise levels and change points are computed from it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,21 +46,21 @@ pub struct Entry {
     pub medians: BTreeMap<MetricName, f64>,
 }
 
-/// Gated runs, ordered by start time.
+/// Runs with the outcome of their gates, ordered by start time.
 #[derive(Debug, Clone)]
 pub struct History {
     path: PathBuf,
     entries: Vec<Entry>,
 }
 
-/// Values of a metric of a cell on a machine, one per run.
+/// Values of one metric of one cell on one machine, one per run.
 #[derive(Debug, Clone)]
 pub struct Series<'a> {
     /// Latest entry, which identifies the cell.
     pub latest: &'a Entry,
     /// The metric.
     pub metric: MetricName,
-    /// Runs that have the metric, with the median of the metric.
+    /// Runs that have the metric, each with the median of the metric over its processes.
     pub runs: Vec<(&'a Entry, f64)>,
 }
 
@@ -102,7 +102,7 @@ impl History {
                 return Err(history.malformed(index + 1, reason));
             }
         }
-        // A merge of branches can leave the lines in any order.
+        // After a merge of branches, the lines can be in any order.
         history.entries.sort_by(|a, b| a.started.cmp(&b.started));
         Ok(history)
     }
@@ -148,8 +148,8 @@ impl History {
         }
     }
 
-    /// Appends a run and the outcome of its gate to a history file, and returns the number of new entries. Locks the file, so that
-    /// concurrent appends wait.
+    /// Appends a run and the outcome of its gate to a history file. Returns the number of new entries. Locks the file, so that concurrent
+    /// appends wait.
     ///
     /// # Errors
     /// Returns the errors of [`read`](Self::read) and [`check`](Self::check), or fails if the file cannot be written. The file is then
@@ -167,7 +167,7 @@ impl History {
             .map_err(write_error)?;
         file.lock().map_err(write_error)?;
         let length = file.metadata().map_err(write_error)?.len();
-        // An empty file is an error for `read`, but this one was created above.
+        // `read` rejects an empty file, but this file was created above.
         let history = match is_new {
             true if length == 0 => Self::empty(path),
             _ => Self::read(path)?,
@@ -180,7 +180,7 @@ impl History {
             text.push('\n');
         }
         if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-            // If the disk is full, undo the partial write and do not leave an empty file behind.
+            // If the disk is full, remove the partial lines, and the file if it would be empty.
             let _ = file.set_len(length);
             if length == 0 {
                 let _ = fs::remove_file(path);
@@ -200,8 +200,8 @@ impl History {
         &self.entries
     }
 
-    /// Returns the run-to-run noise of each cell and metric on the machine of `run`. Uses only runs that passed the gate with at least
-    /// [`GATE_REPEATS`] processes. Metrics with too few such runs are omitted.
+    /// Returns the noise fence of each cell and metric on the machine of `run`, see [`noise_fence`]. Uses only runs that passed the gate
+    /// with at least [`GATE_REPEATS`] processes. Omits metrics with too few such runs.
     pub fn fences(&self, run: &RunMeasurements) -> Fences {
         let machine = machine_name(run);
         let series = self
@@ -215,7 +215,7 @@ impl History {
         series.filter_map(fence).collect()
     }
 
-    /// Returns all series, by machine, cell and metric.
+    /// Returns all series, sorted by machine, cell and metric.
     pub fn series<'a>(&'a self) -> Vec<Series<'a>> {
         let mut series: BTreeMap<(&str, &CellId, MetricName), Series<'a>> = BTreeMap::new();
         for entry in &self.entries {
@@ -230,7 +230,7 @@ impl History {
                 found.runs.push((entry, value));
             }
         }
-        // Runs with other data or weights than the latest run are not comparable.
+        // Remove runs with other data or weights than the latest run, because they are not comparable.
         let comparable = |mut series: Series<'a>| {
             let latest = &series.latest.input_id;
             series.runs.retain(|(entry, _)| {
@@ -243,7 +243,7 @@ impl History {
 }
 
 impl Series<'_> {
-    /// Returns the run-to-run noise of the metric, from the runs that passed the gate with at least [`GATE_REPEATS`] processes.
+    /// Returns the noise fence of the metric, from the runs that passed the gate with at least [`GATE_REPEATS`] processes.
     pub fn fence(&self, scale: Scale) -> Option<f64> {
         let is_reliable = |entry: &Entry| entry.gate == Gate::Passed && entry.processes >= GATE_REPEATS;
         let passed = self.runs.iter().filter(|(entry, _)| is_reliable(entry));

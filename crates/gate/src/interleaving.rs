@@ -1,16 +1,16 @@
-//! Detection of interleaved runs, which expose both sides to the same changes of the machine.
+//! Detection of interleaved runs. Interleaving exposes both sides to the same changes of the machine.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::MeasuredCell;
 
-/// Minimum number of runs on each side. With fewer, a change of the machine between two runs would be attributed to one side.
+/// Minimum number of runs on each side. With fewer, a change of the machine between two runs could look like a change of one side.
 const MIN_RUNS: usize = 3;
 
-/// Maximum number of consecutive runs of one side. Two are allowed because B C C B is as balanced as B C B C.
+/// Maximum number of consecutive runs of one side. Two are allowed because B C C B is as balanced as B C B C (B: baseline, C: candidate).
 const MAX_CONSECUTIVE: usize = 2;
 
-/// Returns true if the runs behind a cell are interleaved.
+/// Returns true if the runs that measured a cell are interleaved.
 pub(crate) fn is_interleaved(before: &MeasuredCell, after: &MeasuredCell) -> bool {
     let start_times = |measured: &MeasuredCell| -> BTreeSet<Arc<str>> {
         let processes = measured.processes.iter();

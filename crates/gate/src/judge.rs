@@ -1,4 +1,4 @@
-//! Verdicts on the metrics of two runs. The p-values are corrected for all comparisons together.
+//! Verdicts on the metrics of two runs. The p-values are corrected for the number of all comparisons.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::{
     policy::REDUNDANT_METRICS,
 };
 
-/// Metric of a cell on both sides.
+/// Metric of a cell with its values on both sides, before the verdict.
 struct Draft {
     /// Index of the cell.
     cell: usize,
@@ -91,8 +91,8 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
         .collect()
 }
 
-/// Returns the standard error of an accuracy difference due to the finite number of test examples, which more processes do not reduce;
-/// 0 for other metrics.
+/// Returns the standard error of an accuracy difference that is due to the finite number of test examples; 0 for other metrics. More
+/// processes do not reduce it.
 fn shared_error(metric: MetricName, before: &MeasuredCell, after: &MeasuredCell) -> f64 {
     if !matches!(
         metric,

@@ -1,14 +1,14 @@
-//! Properties of the machine and the build that must be equal on both sides of a comparison, unless a mismatch is allowed.
+//! Parts of the machine, build and data that must be equal on both sides of a comparison, unless a mismatch is allowed.
 
 use mantissa_core::{Backend, DataSource, InputFile, data_difference};
 
 use crate::{MeasuredCell, Mismatch, Part, RunMeasurements};
 
-/// Framework of a run without a peer.
+/// Name of the framework of a run that does not use a peer.
 const BURN: &str = "burn";
 
 impl Part {
-    /// Returns the value of this part in a run; `None` if it is unknown or irrelevant.
+    /// Returns the value of this part in a run; `None` if the value is unknown or does not matter.
     pub fn of(self, measured: &RunMeasurements) -> Option<String> {
         let fingerprint = &measured.fingerprint;
         let gpu = fingerprint.gpu.as_ref();
@@ -29,7 +29,7 @@ impl Part {
             Self::Build => Some(fingerprint.build.clone()),
             // Compared cell by cell in [`Mismatch::between`].
             Self::Data => None,
-            // Excludes the version of burn, because comparing versions is a purpose of the gate.
+            // Excludes the version of burn, so that the gate can compare two versions.
             Self::Framework => Some(fingerprint.peer.clone().unwrap_or_else(|| BURN.to_owned())),
         }
     }

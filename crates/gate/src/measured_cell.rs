@@ -1,4 +1,4 @@
-//! Measurements of a cell: values by metric and process.
+//! Measurements of a cell, by process and metric.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +15,11 @@ pub struct MeasuredCell {
     pub cell: Cell,
     /// Command that measures the cell again.
     pub command: String,
-    /// Input files that the cell read; absent in records of versions before 0.2.
+    /// Input files that the cell read; `None` in records of versions before 0.2.
     pub inputs: Option<Vec<InputFile>>,
     /// Source of the data.
     pub data: Option<DataSource>,
-    /// Processes of the cell, ordered by their number.
+    /// Processes of the cell, sorted by number.
     pub processes: Vec<Process>,
 }
 
@@ -28,13 +28,13 @@ pub struct MeasuredCell {
 pub struct Process {
     /// Number of the process within its cell, from 0.
     pub repeat: u32,
-    /// Number of the attempt.
+    /// Number of the attempt at this process, from 0.
     pub(crate) attempt: u32,
     /// Start time of the run that the process belongs to (RFC 3339, UTC).
     pub run_started: Arc<str>,
     /// Status of the process.
     pub status: Status,
-    /// Reason of the status, unless it is `ok`.
+    /// Reason for the status, unless it is `ok`.
     pub reason: Option<String>,
     /// Executed precision that was observed in hardware.
     pub executed: Executed,
@@ -88,8 +88,8 @@ impl MeasuredCell {
             .collect()
     }
 
-    /// Returns one value per run (the median over its processes) if at least `min_runs` runs have the metric; otherwise one value per
-    /// process. Processes of one run are not independent because they share the state of the machine.
+    /// Returns one value per run (the median over its processes) if at least `min_runs` runs have the metric. Otherwise returns one value
+    /// per process. Processes of one run are not independent because they share the state of the machine.
     pub fn independent_values(&self, metric: MetricName, min_runs: usize) -> Vec<f64> {
         let mut runs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for process in self.completed() {

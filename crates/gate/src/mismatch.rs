@@ -1,10 +1,10 @@
-//! Properties of the machine and the build that differ between two runs.
+//! Parts of the machine, build and data that differ between two runs.
 
 use std::{fmt, str::FromStr};
 
 use serde::Serialize;
 
-/// Property that must be equal on both sides of a comparison.
+/// Part of the machine, build or data that must be equal on both sides of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -22,7 +22,7 @@ pub enum Part {
     Profile,
     /// `release` or `debug`.
     Build,
-    /// Framework that computed: burn, or a peer.
+    /// Framework that computed: burn or a peer.
     Framework,
     /// Content of the data, weights, vocabulary and configuration files.
     Data,
@@ -77,9 +77,9 @@ impl FromStr for Part {
 pub struct Mismatch {
     /// The part.
     pub part: Part,
-    /// Value of the baseline; `None` if it is unknown or irrelevant.
+    /// Value in the baseline; `None` if the value is unknown or does not matter.
     pub baseline: Option<String>,
-    /// Value of the candidate.
+    /// Value in the candidate.
     pub candidate: Option<String>,
 }
 

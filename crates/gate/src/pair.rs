@@ -2,7 +2,7 @@
 
 use crate::MeasuredCell;
 
-/// Cell that at least one side ran.
+/// Cell that at least one side tried.
 pub(crate) struct Pair<'a> {
     pub before: Option<&'a MeasuredCell>,
     pub after: Option<&'a MeasuredCell>,
@@ -11,7 +11,7 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// Returns the candidate's measurements, else those of the baseline.
+    /// Returns the candidate's measurements if it tried the cell, otherwise the baseline's.
     pub fn either(&self) -> &'a MeasuredCell {
         self.after
             .or(self.before)

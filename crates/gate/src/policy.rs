@@ -1,4 +1,4 @@
-//! `gate.toml`: the policy of the gate, with thresholds of relevant changes and temporary allowances.
+//! Policy of the gate, read from `gate.toml`: thresholds of relevant changes and temporary allowances.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -12,13 +12,13 @@ use crate::{ComparedCell, GateError};
 /// Policy of `mantissa gate`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// False-positive rate: probability that at least one metric of an unchanged program is called improved or regressed by chance.
+    /// False-positive rate: if the program did not change, the probability that at least one metric is called improved or regressed.
     pub level: f64,
-    /// Minimum number of processes of a cell, on each side.
+    /// Minimum number of processes of a cell on each side.
     pub repeats: u32,
-    /// Maximum number of times that a run is judged, with more processes measured before each further time.
+    /// Maximum number of times that the gate judges a run (looks). More processes are measured before each further look.
     pub looks: u32,
-    /// Smallest relevant change, by metric: a share of the baseline (0.03 is a factor of 1.03 either way), or a difference in the metric's
+    /// Smallest relevant change by metric: a relative change (0.03 is a factor of 1.03 or its inverse), or a difference in the metric's
     /// unit for accuracies, shares and losses. A metric without a floor is not judged.
     pub floors: BTreeMap<MetricName, Floor>,
     /// Temporary allowances.
@@ -36,11 +36,11 @@ pub struct Allowance {
     /// Axis values that the setting must have.
     #[serde(default)]
     pub setting: BTreeMap<Axis, AxisValue>,
-    /// The metric; `None` matches any finding or metric.
+    /// The metric; `None` matches any metric and any finding.
     pub metric: Option<MetricName>,
     /// Last day of the allowance.
     until: Datetime,
-    /// Reason, which is printed wherever the allowance is used.
+    /// Reason, printed with each regression that the allowance matches.
     pub reason: String,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Day {
 }
 
 impl Allowance {
-    /// Validates the allowance and normalizes the axis values. Returns a message if it is invalid.
+    /// Validates the allowance and normalizes the axis values. Returns a message if the allowance is invalid.
     fn validate(mut self) -> Result<Self, String> {
         if self.until.date.is_none() {
             return Err(format!("`until = {}` is not a date", self.until));
@@ -92,7 +92,7 @@ impl Allowance {
         }
     }
 
-    /// Returns true if the allowance matches a finding about a cell. `metric`: the metric of the finding, if any.
+    /// Returns true if the allowance matches a regression of a cell. `metric`: the regressed metric; `None` for a finding.
     pub fn applies_to(&self, compared: &ComparedCell, metric: Option<MetricName>) -> bool {
         let cell = &compared.cell;
         let matches =
@@ -107,7 +107,7 @@ impl Allowance {
     }
 }
 
-/// Groups of redundant metrics. Only the first metric of a group that both sides have is judged.
+/// Groups of redundant metrics. In each, only the first metric that both sides have is judged.
 pub(crate) const REDUNDANT_METRICS: [&[MetricName]; 3] = [
     &[
         MetricName::StepSeconds,
@@ -182,13 +182,14 @@ const MAX_POLICY_BYTES: u64 = 1 << 20;
 impl Policy {
     /// Default file name of a policy, next to the baselines.
     pub const FILE: &str = "gate.toml";
-    /// Smallest allowed value of `repeats`. Fewer processes do not determine the variance between processes.
+    /// Smallest allowed value of `repeats`. Fewer processes are not enough to estimate the variance between processes.
     pub const MIN_REPEATS: u32 = GATE_REPEATS as u32;
 
-    /// Reads a policy file. Keys that are absent keep their defaults.
+    /// Reads a policy file. Absent keys have their default values.
     ///
     /// # Errors
-    /// Fails if the file is not valid TOML, or has an unknown key, metric, axis or value, or a limit out of range. Errors contain the line.
+    /// Fails if the file is not valid TOML, has an unknown key, metric, axis or axis value, or has a limit out of range. Errors contain the
+    /// line.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let path = path.to_owned();
         let text = match read_text(&path, MAX_POLICY_BYTES) {
@@ -331,7 +332,7 @@ mod tests {
         assert_rejected("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "not a date");
         assert_rejected("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "empty `reason`");
         assert_rejected("[[allow]]\nreason = \"x\"", "until");
-        // A floor of 1 would be the whole range of an accuracy. The author probably means one percentage point.
+        // A floor of 1 is the whole range of an accuracy. The author probably means one percentage point.
         assert_rejected("[floor]\ntest_accuracy = 1", "0.01 is one percentage point");
         let allowance_for = |setting: &str| {
             format!("[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nsetting = {{ {setting} }}")

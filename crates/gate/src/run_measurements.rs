@@ -1,4 +1,4 @@
-//! Measurements of a run or a baseline that a comparison needs.
+//! Measurements of a run or a baseline, as a comparison needs them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub struct RunMeasurements {
     pub folder: PathBuf,
     /// Profile of the run.
     pub profile: Profile,
-    /// Fingerprint of the machine and the build, equal for all records.
+    /// Fingerprint of the machine and the program, the same for all records.
     pub fingerprint: Fingerprint,
     /// Start time of the run (RFC 3339, UTC).
     pub started: String,
@@ -101,7 +101,7 @@ impl RunMeasurements {
         self.cells.values().map(|measured| measured.processes.len()).sum()
     }
 
-    /// Reads interleaved runs and joins them. The processes of the second folder follow those of the first.
+    /// Reads interleaved runs and joins them. In each cell, the processes of the second folder follow those of the first.
     ///
     /// # Errors
     /// Returns the errors of [`read`](Self::read). Fails if the runs differ in machine, program, profile or data, if a folder is listed
@@ -134,12 +134,12 @@ impl RunMeasurements {
         Ok(all)
     }
 
-    /// Checks that the processes can be joined to those of another run. The program, the machine, the profile and the data must be equal.
+    /// Checks that the processes can be joined to those of another run. Program, machine, profile and data must be equal.
     ///
     /// # Errors
     /// Fails if they differ. The error contains the differences.
     pub fn check_joins(&self, other: &Self) -> Result<(), GateError> {
-        // The runs can have different cells and therefore different backends.
+        // The runs can have different cells and therefore different backends, so the backends are not compared.
         let mismatches = Mismatch::between(other, self);
         let other_data = mismatches.iter().any(|mismatch| mismatch.part == Part::Data);
         if same_program_and_machine(&other.fingerprint, &self.fingerprint)

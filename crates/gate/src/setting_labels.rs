@@ -1,4 +1,4 @@
-//! Labels of settings: the axes in which the cells of a workload differ.
+//! Labels of settings. A label lists the axes in which the cells of a workload differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use mantissa_core::Axis;
 
 use crate::MeasuredCell;
 
-/// Labels of settings: the axes in which the cells of a workload differ.
+/// Axes that the labels of the cells of each workload list.
 pub(crate) struct SettingLabels {
-    /// Axes of the label, by suite and workload.
+    /// Axes of the labels, by suite and workload.
     axes: BTreeMap<(String, String), BTreeSet<Axis>>,
 }
 
 impl SettingLabels {
-    /// Finds the axes in which the cells of each workload differ. Includes the precision even if it does not differ.
+    /// Finds the axes in which the cells of each workload differ. Always includes the precision.
     pub fn of<'a>(cells: impl Iterator<Item = &'a MeasuredCell>) -> Self {
         let mut groups: BTreeMap<(String, String), (&MeasuredCell, BTreeSet<Axis>)> = BTreeMap::new();
         for measured in cells {

@@ -1,4 +1,4 @@
-//! Trends of a history: the noise of each cell, and the runs at which its level changed.
+//! Trends of a history: the noise of each metric, and the runs at which its level changed.
 
 use mantissa_analysis::{Floor, Scale, change_points};
 use mantissa_core::{Better, MetricName};
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::{ChangeVerdict, Entry, History, Series};
 
-/// Seed of the permutations behind change points.
+/// Seed of the permutation test for change points.
 const SEED: u64 = 1;
 
-/// Values of a metric of a cell on a machine, one per run.
+/// Values of one metric of one cell on one machine, one per run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Trend {
     /// Machine, backend and profile.
@@ -24,9 +24,9 @@ pub struct Trend {
     pub cell: String,
     /// The metric.
     pub metric: MetricName,
-    /// Median in each run, oldest first, in the metric's unit.
+    /// Median in each run, in the metric's unit, oldest first.
     pub runs: Vec<Point>,
-    /// Run-to-run noise; `None` with too few runs. A relative change (0.03 is 3 %) or a difference, see `difference`.
+    /// Run-to-run noise: a relative change (0.03 is 3 %), or a difference if `difference` is true. `None` with too few runs.
     pub fence: Option<f64>,
     /// Smallest relevant change, on the same scale as `fence`.
     pub floor: f64,
@@ -34,12 +34,12 @@ pub struct Trend {
     pub difference: bool,
     /// Runs at which the level changed.
     pub changes: Vec<ChangePoint>,
-    /// Index in `changes` of the regression that persists: all later levels are worse than the level before that change, and the latest
-    /// is worse by more than the floor. It can consist of several small steps.
+    /// Index in `changes` of the regression that persists. All later levels are worse than the level before it, and the latest level is
+    /// worse by more than the floor. The regression can consist of several small steps.
     pub stayed: Option<usize>,
 }
 
-/// A run in a trend.
+/// One run of a trend.
 #[derive(Debug, Clone, Serialize)]
 pub struct Point {
     /// Name of the run.
@@ -63,7 +63,7 @@ pub struct ChangePoint {
     pub after: f64,
     /// p-value of the permutation test.
     pub p: f64,
-    /// Regressed, improved, or smaller than the floor.
+    /// Regressed, improved, or unchanged if the change is within the floor.
     pub outcome: ChangeVerdict,
 }
 
@@ -79,7 +79,7 @@ impl History {
 
 fn trend(series: &Series<'_>, floor: Floor) -> Trend {
     let values: Vec<f64> = series.runs.iter().map(|(_, value)| *value).collect();
-    // On a ratio scale the levels are logarithms, so that a factor and its inverse have the same size.
+    // On a ratio scale, the levels are logarithms, so that a factor and its inverse have the same size.
     let logarithms: Option<Vec<f64>> = values
         .iter()
         .map(|value| (*value > 0.0).then(|| value.ln()))
@@ -132,8 +132,8 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
     }
 }
 
-/// Returns the index of the first change that persists: all levels after it are worse than the level before it, and the latest level is
-/// worse by more than the floor.
+/// Returns the index of the first change that persists: all later levels are worse than the level before it, and the latest level is worse
+/// by more than the floor.
 fn persistent_regression(metric: MetricName, floor: Floor, changes: &[ChangePoint]) -> Option<usize> {
     let latest = changes.last()?.after;
     let worse = |before: f64, after: f64| match metric.better() {
@@ -148,7 +148,7 @@ fn persistent_regression(metric: MetricName, floor: Floor, changes: &[ChangePoin
     })
 }
 
-/// Classifies a change of level by the floor.
+/// Classifies a change of level; changes up to the floor are `Unchanged`.
 fn outcome(metric: MetricName, floor: Floor, before: f64, after: f64) -> ChangeVerdict {
     let (size, is_larger) = match floor.scale {
         Scale::Ratio => ((after / before).ln().abs().exp_m1(), after > before),

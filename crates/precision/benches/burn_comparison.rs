@@ -211,7 +211,7 @@ fn casts(criterion: &mut Criterion) {
     }
 }
 
-/// Benchmarks the matmul of a layer, and matmuls with few rows as in generation of the next token.
+/// Benchmarks the matmul of a layer, and matmuls with few rows, as in text generation token by token.
 fn matmuls(criterion: &mut Criterion) {
     let burns = |(a, b): (FloatTensor<Flex>, FloatTensor<Flex>)| Flex::float_matmul(a, b);
     for (name, rows) in [
@@ -234,8 +234,8 @@ fn matmuls(criterion: &mut Criterion) {
     }
 }
 
-/// Benchmarks a layer of ResNet-20 on 100 images of 32 × 32 values and 16 channels: channels last for ours, channels
-/// first for burn's.
+/// Benchmarks a layer of ResNet-20 on 100 images of 32 × 32 values and 16 channels: Mantissa's kernel reads
+/// channels-last images, burn's channels-first images.
 fn convolutions(criterion: &mut Criterion) {
     let forward = Convolution {
         pass: Pass::Forward,

@@ -14,7 +14,7 @@ use mantissa_precision::{Compute, GradientSum, Optimizer, OptimizerSettings, Par
 const SHAPE: [usize; 2] = [4096, 768];
 const VALUES: u64 = (SHAPE[0] * SHAPE[1]) as u64;
 
-/// True precisions, each with its bytes per value.
+/// Precision settings that store and compute in one format, each with its bytes per value.
 const FORMATS: [(Precision, u64); 3] = [
     (Precision::True32, 4),
     (Precision::True16, 2),
@@ -113,7 +113,7 @@ fn adamw(criterion: &mut Criterion) {
         drop(tracked);
         let mut optimizer = Optimizer::new(OptimizerSettings::new(OptimizerKind::AdamW, 1e-3), 1);
         optimizer.step(&mut parameters, gradients.clone());
-        // Parameters and two moments are read and written. Gradients are summed in f32 and only read.
+        // Per value, the parameter and two moments are read and written, `width` bytes each. The f32 gradient is only read.
         group.throughput(Throughput::Bytes((6 * width + 4) * VALUES));
         group.bench_function(precision.name(), |bencher| {
             bencher.iter(|| optimizer.step(&mut parameters, gradients.clone()));

@@ -49,7 +49,7 @@ fn matmuls(criterion: &mut Criterion) {
         ] {
             let (lhs, rhs) = operands(dtype);
             for &accumulator in Accumulator::ALL {
-                // With f16 sums the running sum is rounded after each multiplication, which is a thousand times slower.
+                // F16 sums are emulated: the running sum is rounded after each addition, which is a thousand times slower.
                 if accumulator == Accumulator::F16 && name != "256" {
                     continue;
                 }

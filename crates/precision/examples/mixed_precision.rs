@@ -75,7 +75,7 @@ fn model(weights: &Tracked, compute: &Compute, points: Tensor<2>) -> Tensor<2> {
     linear(hidden, "classes")
 }
 
-/// Returns names, shapes and initial values, drawn uniformly from ±1/√inputs.
+/// Returns name, shape and initial values of each parameter. Values are uniform between −1/√inputs and 1/√inputs.
 fn layers(random: &mut Random) -> Vec<(String, Vec<usize>, Vec<f32>)> {
     let sizes = [
         ("first", 2, HIDDEN),
@@ -94,7 +94,7 @@ fn layers(random: &mut Random) -> Vec<(String, Vec<usize>, Vec<f32>)> {
     sizes.into_iter().flat_map(layer).collect()
 }
 
-/// A point and its arm.
+/// A point and the index of its arm, which is its class.
 type Example = ([f32; 2], i32);
 
 /// Generates points on the arms of a spiral, with some noise.

@@ -1,9 +1,9 @@
 //! Attention in one kernel, and its gradient.
 //!
-//! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units if the device has them, and all other formats unchanged on
-//! the ordinary units. On the CPU the kernel is Mantissa's own, which computes 16-bit inputs in f32. The probe detects the executed
-//! arithmetic. burn does not implement the gradient: the backward pass recomputes the attention weights in the precision of the setting
-//! instead of storing them.
+//! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units (tensor cores) if the device has them. It multiplies all
+//! other formats, without rounding them, on the ordinary multipliers. On the CPU the kernel is Mantissa's own, which computes 16-bit inputs
+//! in f32. The probe detects the executed arithmetic. burn does not implement the gradient. Mantissa's backward pass does not store the
+//! attention weights, but recomputes them in the precision of the setting.
 
 use burn::{
     backend::{
@@ -61,7 +61,8 @@ fn weights<B: PrecisionBackend>(
     B::softmax_last(B::masked_fill(scores, padding, lowest))
 }
 
-/// Returns the lowest finite value of a dtype, for masked scores. Its exponential is zero, like that of −∞, but its gradient is not NaN.
+/// Returns the lowest finite value of a dtype, for masked scores. Like −∞, it yields an attention weight of 0. Unlike −∞, it does not yield
+/// NaN gradients.
 pub(crate) fn lowest(dtype: DType) -> f64 {
     dtype.finfo().expect("attention scores have a float dtype").min
 }

@@ -1,8 +1,8 @@
-//! Autocast by class of operation: one table, which defines the formats of [`Compute`](crate::Compute).
+//! Table of the autocast class of each operation. The class defines the format of the inputs in [`Compute`](crate::Compute).
 //!
-//! The classes and the lists are those of `torch.autocast("cuda")` in PyTorch 2.15 (`ATen/autocast_mode.h`; "Autocast Op
-//! Reference" in the documentation of `torch.amp`). One test compares the table with lists recorded from this version of PyTorch,
-//! another one compares `docs/autocast.md` with the table.
+//! The classes and the lists are those of `torch.autocast("cuda")` in PyTorch 2.15 (`ATen/autocast_mode.h`; "Autocast Op Reference" in the
+//! documentation of `torch.amp`). One test compares the table with lists recorded from this version of PyTorch. Another test compares
+//! `docs/autocast.md` with the table.
 
 use burn::tensor::DType;
 use mantissa_core::Precision;
@@ -12,7 +12,7 @@ use crate::dtypes::dtype;
 /// Cast that autocast applies to the inputs of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpClass {
-    /// Cast to the format of matmuls, f16 or bf16. For operations that are fast in hardware, with sums in f32.
+    /// Cast to the format of matmuls, f16 or bf16. For operations that hardware executes fast in these formats, with sums in f32.
     Lower,
     /// Cast to the format of the parameters, f32. For operations that need range or precision.
     Full,
@@ -27,8 +27,8 @@ impl OpClass {
     /// All classes, in the order of the table.
     pub const ALL: [Self; 4] = [Self::Lower, Self::Full, Self::Widest, Self::Inputs];
 
-    /// Returns the dtype to which inputs of these dtypes are cast. In true settings it is the same for [`OpClass::Lower`] and
-    /// [`OpClass::Full`].
+    /// Returns the dtype to which inputs of these dtypes are cast. In true settings (such as `16-true`), [`OpClass::Lower`] and
+    /// [`OpClass::Full`] cast to the same dtype.
     ///
     /// # Panics
     /// If there is no input.
@@ -126,8 +126,8 @@ impl Operation {
 pub struct Row {
     /// Cast of the inputs.
     pub class: OpClass,
-    /// Operation that implements them. In rows without a method, use burn's own operation, on inputs from
-    /// [`Compute::operand`](crate::Compute::operand) for class [`OpClass::Lower`] and from
+    /// Operation that implements the row. For `None`, call burn's own operation. Cast its inputs with
+    /// [`Compute::operand`](crate::Compute::operand) for class [`OpClass::Lower`] and with
     /// [`Compute::full`](crate::Compute::full) for class [`OpClass::Full`].
     pub method: Option<Operation>,
     /// Names in PyTorch.
@@ -150,8 +150,8 @@ const fn row_without_method(class: OpClass, torch: &'static [&'static str]) -> R
     }
 }
 
-/// The table. PyTorch does not list `add` and `mul`, which promote to the widest format by themselves, nor `gelu`, `silu`,
-/// `dropout` and `batch_norm`.
+/// Table of operations by class. PyTorch's own lists omit `add` and `mul`, which promote to the widest format by themselves. They also omit
+/// `gelu`, `silu`, `dropout` and `batch_norm`.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Row] = &[
     row_with_method(OpClass::Lower, Operation::Matmul, &["matmul", "mm", "bmm", "mv"]),

@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Both operands, each saved only if the gradient of the other one is needed; both shapes; and the mode.
+/// Saved state of a matmul: both operands, both shapes and the mode. An operand is saved only if the gradient of the other one is needed.
 type MatmulState<T> = (Option<T>, Option<T>, Shape, Shape, MatmulMode);
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
         let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
-        // The gradient of an unrounded sum is f32. It contains values of the format of the operands, so this cast is exact.
+        // The gradient of an unrounded sum has dtype f32, but the operands' format represents all its values. The cast is therefore exact.
         let cast_like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
             dtype if dtype == TensorMetadata::dtype(&grad) => grad,
             dtype => B::round_to(grad, dtype.into()),
@@ -106,7 +106,8 @@ fn matmul<B: PrecisionBackend, C: CheckpointStrategy>(
     })
 }
 
-/// Images and filters, each saved only if the gradient of the other one is needed; both shapes; the convolution; and the mode.
+/// Saved state of a convolution: images, filters, both shapes, the convolution and the mode. Images are saved only if the gradient of the
+/// filters is needed, and vice versa.
 type ConvolutionState<T> = (Option<T>, Option<T>, Shape, Shape, Convolution, MatmulMode);
 
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Operations with controlled arithmetic, as an extension of a burn backend.
+//! Operations with controlled arithmetic, as an extension of a burn backend. Controlled means that the caller, not the backend, defines the
+//! formats of operands and sums.
 
 use burn::{
     backend::{
@@ -25,8 +26,8 @@ use crate::{
 /// Methods with a body are composed of burn's operations. For 16-bit inputs they compute in f32 and round once at the end, like PyTorch's
 /// fused kernels. A backend overrides them if it has a faster implementation.
 ///
-/// With fusion, matmuls and other operations with a kernel of their own are separate operations of the stream, which fusion does not merge.
-/// All other operations are split into burn's operations.
+/// burn's kernel fusion does not merge matmuls and other operations with a kernel of their own. All other operations are split into burn's
+/// operations before fusion.
 #[backend_extension(Flex, Autodiff, Cube: cfg(feature = "cubecl"), Fusion: cfg(feature = "cubecl"))]
 pub trait PrecisionBackend: Backend {
     /// Multiplies matrices with batching and broadcasting, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of
@@ -60,8 +61,8 @@ pub trait PrecisionBackend: Backend {
         convolve_by_unfolding::<Self>(lhs, rhs, convolution, mode)
     }
 
-    /// Unfolds all windows of `filter` rows and columns over zero-padded channels-last images `[n, h, w, c]`, one window
-    /// per row: `[n · y · x, rows · columns · c]`.
+    /// Unfolds all windows of `filter` rows and columns over zero-padded channels-last images `[n, h, w, c]`. Returns one window per row,
+    /// `[n · y · x, rows · columns · c]`, for `y` × `x` windows per image.
     #[fusion(default)]
     fn windows(
         images: FloatTensor<Self>,
@@ -73,7 +74,7 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// Computes `(x − mean) / deviation · scale + shift` of each column of `rows` `[rows, columns]`. The statistics are `[columns]` each,
-    /// in the dtype of `rows`. For 16-bit rows, they are f32, the arithmetic is f32, and the result is rounded once.
+    /// in f32 for 16-bit rows and otherwise in the dtype of `rows`. 16-bit rows are computed in f32 and rounded once.
     #[fusion(default)]
     fn normalize_columns(
         rows: FloatTensor<Self>,
@@ -87,7 +88,7 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(composed::normalize_columns::<Self>(wide, statistics), dtype)
     }
 
-    /// Computes the maximum of each element and 0.
+    /// Computes `max(x, 0)` of each element.
     #[fusion(default)]
     fn relu_forward(input: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu(input)
@@ -127,7 +128,7 @@ pub trait PrecisionBackend: Backend {
         )
     }
 
-    /// Copies a tensor: the minimum work of a kernel.
+    /// Copies a tensor. The time of this kernel is a lower bound for kernels that read and write a tensor.
     #[fusion(default)]
     fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_mul_scalar(tensor, 1.0.into())
@@ -144,14 +145,14 @@ pub trait PrecisionBackend: Backend {
     #[fusion(dtype = tensor, shape = tensor)]
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self>;
 
-    /// Looks up rows `[n]` of a table `[rows, width]`: `[n, width]`.
+    /// Looks up `rows` `[n]` of a `table` `[height, width]`. Returns `[n, width]`.
     #[fusion(default)]
     fn embedding_lookup(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
         Self::float_select(table, 0, rows)
     }
 
-    /// Computes the gradient of [`PrecisionBackend::embedding_lookup`] with respect to a table of this shape. The gradient of a row that is
-    /// read several times is summed in at least f32 and rounded once.
+    /// Computes the gradient of [`PrecisionBackend::embedding_lookup`] with respect to a table of this shape. For a row that is read
+    /// several times, the gradient is summed in at least f32 and rounded once.
     #[fusion(default)]
     fn embedding_gradient(shape: Shape, rows: IntTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         let (grad, dtype) = widen::<Self>(grad);
@@ -218,9 +219,9 @@ pub trait PrecisionBackend: Backend {
     #[fusion(dtype = input, shape = input)]
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// Computes the gradient of [`PrecisionBackend::gelu_form`] from its input, in f32 for 16-bit formats: `grad` times `Φ(x) + x ·
-    /// φ(x)`, or times the derivative of the approximation. burn's own GELU is exact only in the forward pass: outside the CPU its
-    /// gradient is that of the tanh approximation, with an error of up to 10⁻³.
+    /// Computes the gradient of [`PrecisionBackend::gelu_form`] from its input, in f32 for 16-bit formats: `grad` times `Φ(x) + x · φ(x)`,
+    /// or times the derivative of the approximation. burn's own GELU is exact only in the forward pass. On GPUs, its gradient is that of
+    /// the tanh approximation, with an error of up to 10⁻³.
     #[fusion(default)]
     fn gelu_form_backward(
         input: FloatTensor<Self>,

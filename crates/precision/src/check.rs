@@ -85,7 +85,7 @@ enum MemoryLayout {
     Rows,
     /// Column by column.
     Columns,
-    /// Rows of all matrices of a batch next to each other, as in a projection that is split into heads.
+    /// Row `i` of every matrix of a batch, then row `i + 1` of every matrix, as in a projection that is split into heads.
     Heads,
 }
 
@@ -354,7 +354,7 @@ struct ConvolutionReference {
 
 #[cfg(feature = "cubecl")]
 impl ConvolutionReference {
-    /// Calls `add` with the index of the output value, the image value and the filter value of every term.
+    /// Calls `add` for every term with three indices: of the output value, the image value and the filter value.
     fn terms(&self, mut add: impl FnMut(usize, usize, usize)) {
         let ([n, c, edge, o, filter], steps) = (self.shape, self.steps);
         for output in 0..n * o * steps * steps {

@@ -9,7 +9,7 @@ use burn::{
     tensor::Device,
 };
 
-/// Clock that times work from an idle device to an idle device.
+/// Clock for work that starts on an idle device and ends when the device is idle again.
 ///
 /// The device clock is that of burn's profiling windows: on CUDA, two events on the stream that executes the work. See
 /// `docs/decisions/0023-profiling-windows.md`.
@@ -72,8 +72,7 @@ impl Clock {
         self.uses_device_clock
     }
 
-    /// Times work on an idle device. The time includes submission: if the device is faster than the host submits, it
-    /// includes the gaps.
+    /// Times work on an idle device. The time includes gaps in which the device waits for the host to submit work.
     ///
     /// # Errors
     /// Any error that the device reports.
@@ -141,8 +140,8 @@ impl Drop for Window<'_> {
     }
 }
 
-/// Returns the time of the device clock if it is plausible: above 0 and at most the wall time. The resolution of events is half a
-/// microsecond (CUDA driver API, `cuEventElapsedTime`).
+/// Returns the time of the device clock if it is plausible: above 0 and at most the wall time plus one tick. A tick is the resolution of
+/// events, half a microsecond (CUDA driver API, `cuEventElapsedTime`).
 fn plausible(device: f64, wall: f64) -> Option<f64> {
     const TICK: f64 = 0.5e-6;
     (device > 0.0 && device <= wall + TICK).then_some(device)

@@ -33,8 +33,8 @@ pub(crate) fn windows<B: Backend>(
     reshape::<B, 2>(windows, [n * y * x, a * b * c])
 }
 
-/// Writes channels-last images into a field of zeros with `h` rows and `w` columns, starting at row `top` and column `left`, with `step`
-/// from one row or column to the next.
+/// Writes channels-last images into zeros of `h` rows and `w` columns, starting at row `top` and column `left`. Adjacent rows and columns
+/// of an image are `step` apart in the result.
 pub(crate) fn dilate_and_pad<B: Backend>(
     images: FloatTensor<B>,
     [h, w]: [usize; 2],
@@ -71,7 +71,7 @@ pub(crate) fn rotate<B: Backend>(
 ) -> FloatTensor<B> {
     let [n, heads, sequence, width] = input.shape().dims();
     let half = width / 2;
-    // The two elements of a pair are in a separate dimension: the last or the second to last.
+    // The reshape puts the two elements of a pair into a dimension of size 2: the last or the second to last.
     let (split, pair_dim) = match interleaved {
         true => ([n, heads, sequence, half, 2], 4),
         false => ([n, heads, sequence, 2, half], 3),

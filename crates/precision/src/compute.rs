@@ -70,7 +70,8 @@ impl Compute {
         Self { attention, ..self }
     }
 
-    /// Returns the same operations, with the f32 operands and results of matmuls rounded to a layout.
+    /// Returns the same operations, with the f32 operands and results of matmuls rounded to a layout (numbers of exponent and fraction
+    /// bits).
     pub fn emulating(self, layout: Layout) -> Self {
         Self {
             emulated_layout: Some(layout),

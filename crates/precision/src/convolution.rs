@@ -1,8 +1,8 @@
 //! Convolution as a matmul of unfolded windows, computed with the arithmetic of the controlled matmul.
 //!
-//! burn's own convolution chooses TF32 by itself, and its strict variant is not strict in the backward pass. Here, the output and both
-//! gradients of a layer are one matmul each, of unfolded windows `[positions, window]` with filters `[window, channels]`. Images are stored
-//! channels-last, the layout in which these matmuls write them.
+//! burn's own convolution chooses TF32 by itself, and its strict variant is not strict in the backward pass. Here, each of the three passes
+//! (the output and both gradients) is one matmul. The matmul of the output multiplies unfolded windows `[positions, window]` with filters
+//! `[window, channels]`. Images are stored channels-last, the layout in which these matmuls write them.
 
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
@@ -15,8 +15,8 @@ use crate::{
     composed::{dilate_and_pad, reshape},
 };
 
-/// Maximum bytes of unfolded windows at a time; larger batches are split. Windows of 3 × 3 repeat each value nine times,
-/// which would be most of a network's memory.
+/// Maximum bytes of unfolded windows at a time; larger batches are split. Windows of 3 × 3 repeat each value nine times. Unfolding a whole
+/// batch would use more memory than the rest of the network.
 const MAX_UNFOLDED_BYTES: usize = 64 << 20;
 
 /// One of the three passes of a convolution layer, with stride and padding. Filters are not dilated and read all channels.
@@ -30,8 +30,7 @@ pub struct Convolution {
     pub padding: usize,
 }
 
-/// Passes of a convolution layer with images `[n, c, h, w]`, filters `[o, c, a, b]` and output `[n, o,
-/// y, x]`.
+/// Passes of a convolution layer. Images are `[n, c, h, w]`, filters `[o, c, a, b]` and outputs `[n, o, y, x]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pass {
     /// Output, from images and filters.
@@ -86,9 +85,9 @@ pub(crate) fn convolve_by_unfolding<B: PrecisionBackend>(
     narrow::<B>(result, dtype)
 }
 
-/// Computes a convolution pass with two functions: `matmul`, and `multiply_windows`, which multiplies all windows of channels-last images
-/// `[n, h, w, c]` with filters `[a · b · c, o]`. `multiply_windows` also receives the edges of the filters, the stride and the padding, and
-/// returns `[n · y · x, o]`. The result is not rounded: it has the dtype that these functions return, or f32 if it was summed in parts.
+/// Computes a convolution pass with two functions. `matmul` multiplies matrices. `multiply_windows` multiplies all windows of channels-last
+/// images `[n, h, w, c]` with filters `[a · b · c, o]` and returns `[n · y · x, o]`. It also receives the size `[a, b]` of the filters, the
+/// stride and the padding. The result is not rounded: it has the dtype that these functions return, or f32 if it was summed in parts.
 pub(crate) fn convolve_with<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,

@@ -33,7 +33,7 @@ impl CublasMatmul {
         self.0.upload(lhs, rhs).map(CublasOperands)
     }
 
-    /// Computes the product and waits for it. Its time is measured by two events around it.
+    /// Computes the product, waits for it, and measures its time with two CUDA events.
     ///
     /// # Errors
     /// Any error that the driver or the library reports.
@@ -109,7 +109,7 @@ mod inner {
         stored: Format,
         data: sys::cudaDataType,
         compute: sys::cublasComputeType_t,
-        /// Type of the factors of the product and the addend.
+        /// Type of `α` and `β` in cuBLASLt's `α · lhs · rhs + β · addend`.
         scale: sys::cudaDataType,
     }
 
@@ -145,7 +145,7 @@ mod inner {
             }
         }
 
-        /// Returns the bytes of a factor.
+        /// Returns the bytes of `α` or `β`.
         fn factor(&self, value: f64) -> Vec<u8> {
             match self.scale {
                 sys::cudaDataType_t::CUDA_R_64F => value.to_ne_bytes().to_vec(),
@@ -160,7 +160,7 @@ mod inner {
         library: Library,
         algorithm: sys::cublasLtMatmulAlgo_t,
         format: Format,
-        /// Factors of the product (1) and of the addend (0).
+        /// Bytes of `α` = 1 and `β` = 0.
         factors: [Vec<u8>; 2],
         shape: [usize; 3],
         result: CudaSlice<u8>,

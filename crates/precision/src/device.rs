@@ -11,8 +11,8 @@ use crate::{clock::Window, compiler_error::compiler_errors, dtypes::dtype};
 
 /// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] succeeds.
 ///
-/// burn has one stream of fused operations for the whole process and all devices. Without fusion, its optimizations are removed from that
-/// stream, and every operation is a separate kernel.
+/// All devices of a process share one stream of fused operations. Without fusion, burn's optimizations are removed from that stream, and
+/// every operation is a separate kernel.
 ///
 /// # Panics
 /// If another value of `fusion` was used in this process before.
@@ -49,7 +49,7 @@ fn open_with_fusion(fusion: bool, device: impl FnOnce() -> Device) -> Device {
 }
 
 /// Runs work in which kernels are compiled and tuned, but not launched. Results are undefined. Also returns the compiler error of the last
-/// kernel that failed to compile. Without a launch, it is not reported anywhere else.
+/// kernel that failed to compile. Nothing else reports this error, because no kernel is launched.
 pub fn compile_only<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Option<String>) {
     // A profiling window becomes invalid if a kernel fails to compile.
     let window = Window::open(device).ok().flatten();

@@ -11,8 +11,8 @@ use crate::{
 
 /// Sum of gradients, one vector per parameter.
 ///
-/// Gradients in 16-bit formats are summed in f32 (f64 stays f64). burn's accumulator sums in the format of the gradients, and thereby loses
-/// the contributions of small micro-batches.
+/// Gradients in 16-bit formats are summed in f32 (f64 stays f64). burn's accumulator sums in the format of the gradients and thereby loses
+/// small contributions of micro-batches.
 ///
 /// ```
 /// use mantissa_precision::{GradientSum, ParameterSet, Precision};
@@ -81,7 +81,7 @@ impl GradientSum {
     }
 
     /// Scales the sums down to a joint norm of at most `max_norm`, like PyTorch's `clip_grad_norm_`: by the factor
-    /// `max_norm / (norm + 10⁻⁶)`. Divide by the loss scale before. Does not read from the device.
+    /// `max_norm / (norm + 10⁻⁶)`. Call [`unscale`](Self::unscale) first. Does not read from the device.
     ///
     /// Returns the norm before clipping as a vector of one element, or `None` without gradients.
     pub fn clip(&mut self, max_norm: f64) -> Option<Tensor<1>> {

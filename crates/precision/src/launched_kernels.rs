@@ -31,8 +31,8 @@ pub(crate) fn record_kernel(launch: Launch) {
     launched().insert(launch);
 }
 
-/// Runs work that is not part of a cell, without recording the kernels that it launches. All work that was submitted before the call must
-/// have been executed, and `work` must wait for its own.
+/// Runs work that is not part of a cell, without recording the kernels that it launches. Before the call, all submitted work must be
+/// finished. `work` must wait until the work that it submits is finished.
 pub fn without_recording<T>(work: impl FnOnce() -> T) -> T {
     let before = launched().clone();
     let result = work();

@@ -53,7 +53,7 @@ mod gpu {
         Ok(Launches {
             count,
             issue_seconds,
-            // A launch without a time would make the device look idle.
+            // The sum would be too small if a launch had no time.
             busy_seconds: busy
                 .filter(|busy| busy.len() as u64 == timed.count)
                 .map(|busy| busy.iter().sum()),

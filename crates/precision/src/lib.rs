@@ -8,8 +8,8 @@
 //!   rounded once per step; gradients summed in f32; a dynamic loss scale.
 //! - [`Clock`] times work on a device, and [`probe()`] detects the precision in which a device computes.
 //!
-//! A training step, with the precision set in one line. See `examples/mixed_precision.rs` for a complete program with
-//! model and data.
+//! This training step sets the precision in one line. `examples/mixed_precision.rs` is a complete program with model
+//! and data.
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
@@ -65,9 +65,9 @@
 //!
 //! # Dependencies
 //!
-//! burn, and two crates of Mantissa. `mantissa-core` defines the formats and settings, their names, and the rounding of a format; it does
-//! not depend on burn, does no I/O and starts no processes. `mantissa-cpu-kernels` makes burn's CPU backend faster. Names that a training
-//! loop needs are re-exported.
+//! This crate depends on burn and on two crates of Mantissa. `mantissa-core` defines the formats and settings, their names, and the
+//! rounding of a format; it does not depend on burn, does no I/O and starts no processes. `mantissa-cpu-kernels` makes burn's CPU backend
+//! faster. This crate re-exports the names that a training loop needs.
 
 mod attention;
 mod attention_mask;

@@ -1,4 +1,5 @@
-//! Loss scaling: a dynamic scale that follows overflows, as in `torch.amp.GradScaler`, or a constant one.
+//! Loss scaling: a constant scale, or a dynamic scale as in `torch.amp.GradScaler`, which shrinks at overflows and
+//! grows otherwise.
 
 use mantissa_core::Precision;
 
@@ -9,11 +10,11 @@ use crate::{GradientSum, Optimizer, ParameterSet};
 pub struct LossScaling {
     /// Scale before the first step.
     pub initial: f64,
-    /// Factor applied to the scale after [`LossScaling::growth_interval`] good steps in a row.
+    /// Factor applied to the scale after [`LossScaling::growth_interval`] consecutive steps without overflow.
     pub growth_factor: f64,
     /// Factor applied to the scale after an overflow.
     pub backoff_factor: f64,
-    /// Good steps in a row before the scale grows.
+    /// Number of consecutive steps without overflow before the scale grows.
     pub growth_interval: u32,
 }
 
@@ -58,13 +59,13 @@ enum Policy {
 /// Effect of an optimizer step on the scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ScaleChange {
-    /// The step is applied, the scale is unchanged.
+    /// The step is applied, and the scale is unchanged.
     Kept,
-    /// The step is applied, the scale grew to this value.
+    /// The step is applied, and the scale grew to this value.
     Grew(f64),
-    /// A gradient was not finite: the step is skipped, the scale dropped to this value.
+    /// A gradient was not finite. The step is skipped, and the scale dropped to this value.
     BackedOff(f64),
-    /// A gradient was not finite: the step is skipped, the scale is constant.
+    /// A gradient was not finite. The step is skipped. The scale is constant.
     Skipped,
 }
 

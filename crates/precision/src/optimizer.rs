@@ -1,6 +1,5 @@
-//! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB). State and
-//! update are rounded to the format of the parameters at the points where these libraries round; rates and norms are at
-//! least f32.
+//! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB). These libraries define the
+//! points at which state and update are rounded to the format of the parameters. Rates and norms are at least f32.
 
 use burn::{backend::Dispatch, tensor::Tensor};
 use mantissa_core::{Format, OptimizerKind};
@@ -12,7 +11,7 @@ use crate::{
     tensor_ops::{ordered_sum, round, times, wide},
 };
 
-/// Share of a parameter's norm by which a LARS step may move the parameter (arXiv 1708.03888, table 2).
+/// LARS trust coefficient: share of a parameter's norm by which a step may move the parameter (arXiv 1708.03888, table 2).
 const LARS_TRUST: f64 = 1e-3;
 
 /// Added to the denominator of LARS' trust ratio to keep it finite, as in timm.
@@ -31,12 +30,12 @@ pub struct OptimizerSettings {
     pub beta1: f64,
     /// Decay of Adam's and LAMB's running mean of squared gradients.
     pub beta2: f64,
-    /// Added to Adam's and LAMB's denominator. In f16 anything below 3·10⁻⁸ rounds to zero.
+    /// Added to Adam's and LAMB's denominator. In f16, values below 3·10⁻⁸ round to zero.
     pub epsilon: f64,
-    /// Weight decay: decoupled for `adamw`; added to the gradient for `lars` and to the update for `lamb`, for matrices
-    /// only.
+    /// Weight decay. For `adamw`, it is decoupled. For `lars` it is added to the gradient and for `lamb` to the update,
+    /// for matrices only.
     pub weight_decay: f64,
-    /// Maximum norm of all gradients together, to which they are clipped first: see [`GradientSum::clip`].
+    /// Maximum joint norm of all gradients. Larger gradients are scaled down before the update: see [`GradientSum::clip`].
     pub clip_norm: Option<f64>,
 }
 

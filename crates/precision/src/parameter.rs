@@ -93,8 +93,8 @@ impl ParameterSet {
     }
 
     /// Returns a copy of the parameters for forward passes. Parameters for whose name `is_matmul_operand` is true are cast to the format of
-    /// matmuls, once for all micro-batches of an optimizer step; the others are unchanged. Gradients of the copy are used as gradients of
-    /// the parameters; they are rounded as the backward pass of the cast would round them.
+    /// matmuls; the others are unchanged. One copy serves all micro-batches of an optimizer step. Its gradients are used as gradients of
+    /// the parameters and have the same rounding as with a cast inside the graph.
     pub fn working(&self, compute: &Compute, is_matmul_operand: impl Fn(&str) -> bool) -> Self {
         let working = |entry: &Entry| match is_matmul_operand(&entry.name) {
             true => Entry {

@@ -14,8 +14,8 @@ const THREADS: usize = 3;
 
 /// Runs work on the thread of a device's fusion stream, if the machine has fewer cores than burn has threads for a GPU.
 ///
-/// The threads communicate through queues. A thread that finds a queue full spins for milliseconds before it yields, and on two cores the
-/// third thread has to wait. Work on the stream's thread does not use the queue to the stream.
+/// The threads communicate through queues. A thread that finds a queue full spins for milliseconds before it yields. On two cores, the
+/// third thread has to wait meanwhile. Work on the stream's thread does not use the queue to the stream.
 pub fn run_on_stream_thread<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
     let has_few_cores = thread::available_parallelism().is_ok_and(|cores| cores.get() < THREADS);
     match stream_of(device).filter(|_| has_few_cores) {

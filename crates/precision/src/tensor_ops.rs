@@ -41,13 +41,13 @@ pub fn transpose_heads(tensor: Tensor<4>) -> Tensor<4> {
     tensor_of(Dispatch::transpose_heads(primitive(tensor)))
 }
 
-/// Copies a tensor: the minimum work of a kernel.
+/// Copies a tensor. The time of this kernel is a lower bound for kernels that read and write a tensor.
 pub fn copied<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::copied(tensor.into_dispatch()))
 }
 
-/// Returns the sum of a vector, `[1]`, in the same order in each run. Sums rows of a fixed width first: the order of burn's sum over all
-/// elements is fixed only within a process.
+/// Returns the sum of a vector, `[1]`, in the same order in each run. Sums rows of a fixed width first, because the order of burn's sum
+/// over all elements may differ between processes.
 pub(crate) fn ordered_sum(vector: Tensor<1>) -> Tensor<1> {
     const WIDTH: usize = 1024;
     let [count] = vector.dims();

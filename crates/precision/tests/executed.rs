@@ -113,7 +113,7 @@ fn the_cpu_executes_the_requested_arithmetic() {
             (ExecutedVerdict::Differs, Some(11))
         );
 
-        // A kernel that was not observed invalidates the verdict.
+        // Launching a kernel that the probe did not observe makes the verdict unverified.
         let full = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
         let probed = probe(&[Operation::Matmul], full, &full.requested(), &device).unwrap();
         let one = Tensor::<2>::ones([4, 4], &device);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Tolerated increase of the temperature since before the first cell, in degrees Celsius. Under load, a GPU is tens of degrees
-/// warmer. The last few degrees depend on the heat sink and the room, and sensors report whole degrees.
+/// Tolerated temperature above that before the first cell, in degrees Celsius. Under load, a GPU is tens of degrees warmer. The last few
+/// degrees are tolerated: they depend on the heat sink and the room, and sensors report whole degrees.
 pub(crate) const TOLERANCE_CELSIUS: f64 = 5.0;
 
-/// Polling interval: as short as the temperature sensor allows, and long enough to disturb no other process.
+/// Polling interval: as short as the temperature sensor allows, and long enough not to disturb other processes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// State of a GPU before its first cell, stored in `devices.json`. A resumed run needs it because the GPU may still be
@@ -46,13 +46,13 @@ impl GpuState {
 pub(crate) struct Cooldown {
     /// Duration in seconds.
     pub(crate) seconds: f64,
-    /// Temperature at the end, remaining reasons for throttling, and whether the time limit was reached, as text.
+    /// Text with the final temperature, remaining reasons for throttling, and a note if the time limit was reached.
     pub(crate) detail: String,
 }
 
-/// Waits until the GPU is not throttled and has cooled down to the temperature `before` (degrees Celsius, if known), but
-/// at most for `limit`. Returns `None` if no wait was necessary. `query` returns `None` once the GPU cannot be queried; `pause`
-/// returns false if the wait has to end.
+/// Waits until the GPU is not throttled and has cooled down to the temperature `before` (degrees Celsius, if known), but at most for
+/// `limit`. Returns `None` if no wait was necessary, or if the GPU cannot be queried. `query` returns `None` if it cannot query the GPU.
+/// `pause` returns false if the wait has to end.
 pub(crate) fn cool_down(
     before: Option<f64>,
     limit: Duration,

@@ -45,7 +45,7 @@ fn device_name(engine: &dyn Engine, backend: Backend) -> Option<String> {
     }
 }
 
-/// Returns the requested backend; without a request, CUDA if it is available, otherwise the CPU.
+/// Returns the requested backend. Without a request, returns CUDA if it is available, otherwise the CPU.
 ///
 /// # Errors
 /// [`RunError::Unavailable`] if the requested backend is not available.

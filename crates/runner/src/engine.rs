@@ -55,7 +55,7 @@ pub trait Engine {
     fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
     /// Starts a peer, a program that computes with another framework, and returns the name of the framework. Returns
-    /// `None` if `restore_default_signals` returned true first.
+    /// `None` if `restore_default_signals` returns true before the reply of the peer.
     ///
     /// # Errors
     /// The program does not start, or its reply cannot be parsed.

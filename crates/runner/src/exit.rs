@@ -1,6 +1,6 @@
 //! Exit codes of worker processes, and detection of exhausted memory.
 
-/// Exit codes of a worker. Only the parent process reads them. They differ from those of the command line and of shells.
+/// Exit codes of a worker. Only the parent process reads them. They differ from the exit codes of the command line and of shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum WorkerExit {
@@ -8,7 +8,7 @@ pub enum WorkerExit {
     Done = 0,
     /// Memory of device or host ran out.
     OutOfMemory = 64,
-    /// A thread panicked. Its result is lost, even if burn returns data.
+    /// A thread panicked. The result of the thread is lost, even if burn returns data.
     Panicked = 65,
     /// The parent is gone.
     Orphaned = 66,

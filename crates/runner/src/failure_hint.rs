@@ -9,7 +9,7 @@ const MAX_REASON_CHARS: usize = 2_000;
 /// and truncates long reasons.
 pub(crate) fn with_hint(status: Status, reason: &str) -> String {
     let hint = hint_for(status, reason);
-    // The error of a compiler ends with the source of every kernel that it rejected.
+    // A compiler error ends with the source of every rejected kernel, which is omitted.
     let reason = reason.split("[Source]").next().unwrap_or_default();
     let mut reason = on_one_line(reason);
     if let Some((end, _)) = reason.char_indices().nth(MAX_REASON_CHARS) {

@@ -1,4 +1,4 @@
-//! Detection of other processes on the GPU before a cell. The run itself does not compute on the GPU at that time.
+//! Detection of other processes on the GPU before a cell. At that time, no worker of the run computes on the GPU.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,8 +6,8 @@ use mantissa_core::{Event, EventKind};
 
 use crate::Busy;
 
-/// Maximum time for which the driver may still list a worker that has exited. A process that is listed longer does not
-/// belong to this run.
+/// Maximum time for which the driver may still list a worker that has exited. A process that is listed longer is not
+/// such a worker.
 const EXIT_DELAY: Duration = Duration::from_secs(2);
 
 /// Time limit of the wait for a free GPU.

@@ -152,7 +152,7 @@ fn hash_folder(path: &Path) -> io::Result<Vec<InputFile>> {
     }])
 }
 
-/// Lists all files below a folder with their names relative to it, which begin with `prefix`. Skips hidden files and
+/// Lists all files below a folder. `prefix` is the beginning of their relative names. Skips hidden files and
 /// `__MACOSX`.
 fn collect_files(
     folder: &Path,
@@ -228,8 +228,8 @@ mod tests {
     /// A PNG of 1 × 1 pixel.
     const PNG: &[u8] = include_bytes!("../tests/pixel.png");
 
-    /// Deletes, truncates and flips a bit of each file in turn, at several positions, and asserts that the file is
-    /// rejected or has another hash. `path` is the path given by the user: a file, or the folder if empty.
+    /// Deletes each file, truncates it and flips one of its bits, at several positions. Asserts after each change that
+    /// the file is rejected or has another hash. `path` is the path given by the user: a file, or the folder if empty.
     fn assert_changes_are_detected(role: InputRole, path: &str, layout: Layout<'_>) {
         const POSITIONS: usize = 16;
         let folder = tempfile::tempdir().unwrap();

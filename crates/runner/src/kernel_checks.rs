@@ -1,7 +1,7 @@
 //! Checks of candidate kernels against float64 before the first cell of a run, each in its own process.
 //!
-//! A kernel can compile, launch and return wrong results on a GPU on which it was never tested. The autotuner would
-//! choose it if it is fast.
+//! On an untested GPU, a kernel can compile and launch, but return wrong results. The autotuner would choose such a
+//! kernel if it is fast.
 
 use std::{
     collections::BTreeMap,
@@ -46,7 +46,7 @@ pub(crate) fn cuda_kernels_to_check(
     checks.into_values().collect()
 }
 
-/// Returns the checks in a folder of the kernel cache; an empty list if the file does not exist.
+/// Returns the checks in a folder of the kernel cache. The list is empty if the file is missing or invalid.
 pub fn checks_in(folder: &Path) -> Vec<KernelCheck> {
     let text = read_text(&folder.join(KernelCheck::FILE), MAX_CHECKS_BYTES).ok();
     text.and_then(|text| serde_json::from_str(&text).ok())

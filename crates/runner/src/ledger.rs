@@ -34,7 +34,7 @@ pub(crate) fn is_final(status: Status) -> bool {
 }
 
 impl Ledger {
-    /// Adds a record. Of two attempts at the same repeat, the one with the higher number counts.
+    /// Adds a record. Of several attempts at the same repeat, the one with the highest number counts.
     pub(crate) fn add(&mut self, record: &Record) {
         let key = (record.cell.id.clone(), record.repeat);
         let index = self.records;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Order;
 
 /// Default time limit in seconds for the cooldown of a GPU between two cells. A die loses most of its heat in the first
-/// few seconds. The heat sink cools down much more slowly, too slowly for a sweep.
+/// few seconds. Waiting for the heat sink, which cools down much more slowly, would take too long.
 pub const COOL_DOWN_SECONDS: f64 = 10.0;
 
 /// Policy of a run, part of [`crate::RunSettings`]. A run that was recorded without a policy has the default one.

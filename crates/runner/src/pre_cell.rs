@@ -17,11 +17,11 @@ use crate::{
     gpu_contention::{Contention, wait_for_free_gpu},
 };
 
-/// Duration of the measurement of the idle power, in seconds: the shortest window for an energy, plus time for the
-/// first readings.
+/// Duration of the measurement of the idle power, in seconds: the shortest window for which an energy is computed, plus
+/// time for the first readings.
 const IDLE_SECONDS: f64 = MIN_ENERGY_SECONDS + 0.5;
 
-/// Maximum share of the time in which kernels may run on an idle GPU, such as those of a desktop.
+/// Maximum share of time with running kernels, such as those of a desktop, for which a GPU counts as idle.
 const MAX_IDLE_UTILISATION: f64 = 0.05;
 
 /// Time limit for a call of NVML. A faulty driver can block a call forever.
@@ -65,8 +65,8 @@ impl PreCell {
         &self.devices
     }
 
-    /// Returns the idle power of the GPU in watts. It is measured once before the first cell, until the power is steady
-    /// or the time limit of the cooldown is reached.
+    /// Returns the idle power of the GPU in watts. The power is measured once, before the first cell. The measurement
+    /// is repeated until the power is steady or the time limit of the cooldown is reached.
     ///
     /// # Errors
     /// The reason why the idle power is not known.
@@ -93,7 +93,7 @@ impl PreCell {
                 break Err("another process computed on the device before the first cell".to_owned());
             }
             let read = match trace.max_utilisation() {
-                // The utilisation shows that other processes compute even if the driver does not list processes.
+                // The utilisation reveals other processes even if the driver does not list processes.
                 Some(share) if share > MAX_IDLE_UTILISATION => Err(format!(
                     "the device was {:.0} % busy before the first cell",
                     100.0 * share

@@ -36,7 +36,8 @@ const EXIT_GRACE: Duration = Duration::from_secs(10);
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// Stack size in bytes of the threads that launch kernels through Vulkan. lavapipe compiles shaders on these threads,
-/// for which the 2 MiB of Rust are too small. 64 MiB were enough; untouched pages cost nothing.
+/// and Rust's default of 2 MiB is too small for its compiler. 64 MiB were enough in practice. Untouched pages do not
+/// use memory.
 const VULKAN_STACK: usize = 64 << 20;
 
 /// Polling interval for a stop request and for the exit of the worker, while no message arrives.
@@ -148,7 +149,7 @@ impl Executor for Workers {
 }
 
 impl Workers {
-    /// Runs one worker until it exits. Several may run at the same time.
+    /// Runs one worker until it exits. Several workers may run at the same time.
     ///
     /// # Errors
     /// Errors that prevent every cell from running.
@@ -165,7 +166,8 @@ impl Workers {
             .then(tempfile::tempdir)
             .transpose()
             .map_err(RunError::Worker)?;
-        // Libraries need a current directory. It contains the cache, so other users must not be able to write to it.
+        // Libraries need a current directory. If it does not exist, use a temporary folder. The folder contains the
+        // cache, so other users must not be able to write to it.
         let current = std::env::current_dir().is_err().then(tempfile::tempdir);
         let current = current.transpose().map_err(RunError::Worker)?;
         let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
@@ -192,7 +194,7 @@ impl Workers {
         let (mut stopped, mut timed_out) = (false, false);
         loop {
             let left = timeout.saturating_sub(start.elapsed());
-            // Poll more often at first to get the memory of a worker that crashes early.
+            // Poll more often at first, to read the memory of a worker before an early crash.
             let interval = POLL_INTERVAL.min(FIRST_POLL_INTERVAL + start.elapsed() / 2);
             match receiver.recv_timeout(left.min(interval)) {
                 Ok(OutputLine::Closed) | Err(RecvTimeoutError::Disconnected) => break,

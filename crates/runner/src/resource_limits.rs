@@ -1,4 +1,4 @@
-//! Errors instead of panics and signals on machines that run out of threads or file space.
+//! Handling of system limits on threads and file size. By default, reaching such a limit causes a panic or a signal.
 
 use std::{
     io,

@@ -60,7 +60,7 @@ pub struct SkippedSuite {
     pub suite: String,
     /// Reasons with the number of cells skipped for each, the most frequent first.
     pub reasons: Vec<(String, usize)>,
-    /// True if the machine lacks something that a cell requires. Otherwise the suite or the command line requests
+    /// True if the machine lacks something that a cell requires. False if the suite or the command line requests
     /// something impossible.
     pub machine_lacks: bool,
 }
@@ -99,8 +99,8 @@ impl SkippedSuite {
 const NOT_AVAILABLE: &str = "backend `";
 
 /// Returns the default number of repeats of a cell. A smoke run only checks that everything works. A standard run needs
-/// several processes for a confidence interval. A full run follows the articles, which use one
-/// seed each.
+/// several processes for a confidence interval. A full run has the size used in the articles that its suite reproduces,
+/// which use one seed each.
 pub fn default_repeats(profile: Profile) -> u32 {
     match profile {
         Profile::Smoke | Profile::Full => 1,
@@ -164,9 +164,8 @@ pub fn start(
     execute(engine, folder, start.program, peer, stop, progress)
 }
 
-/// Runs the missing cells of an earlier run according to the plan in its folder, with `repeats` processes per cell if
-/// that is more than planned. Calls `on_truncated` if the last record was incomplete and has
-/// been removed.
+/// Runs the missing cells of an earlier run according to the plan in its folder. Increases the number of processes per
+/// cell to `repeats` if fewer are planned. Calls `on_truncated` if the last record was incomplete and has been removed.
 ///
 /// # Errors
 /// `repeats` is smaller than planned; errors that prevent the run from continuing.
@@ -275,7 +274,7 @@ fn peer_name(engine: &dyn Engine, peer: &[String], stop: &Stop) -> Result<Option
     }
 }
 
-/// Returns the fingerprint of a program on this machine; without a `program`, that of this program.
+/// Returns the fingerprint of a program on this machine. Without a `program`, returns that of this program.
 fn fingerprint_of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
     let Some(program) = program else {
         return machine;
@@ -306,7 +305,8 @@ fn missing_telemetry(backend: Backend, uuid: Option<&str>) -> Vec<String> {
         (Backend::Cuda, Some(uuid)) => {
             let mut gpu = GpuSource::open(uuid);
             gpu.read(&mut reading);
-            // This process does not compute. Whether the driver lists processes is detected by the workers.
+            // This process does not compute, so the absence of its process memory is not reported. The workers detect
+            // if the driver lists processes.
             missing.extend(
                 gpu.missing()
                     .into_iter()

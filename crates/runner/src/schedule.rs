@@ -80,7 +80,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Sets the hashes of the input files, which each record contains except those of skipped cells.
+    /// Sets the hashes of the input files. All records except those of skipped cells contain these hashes.
     pub(crate) fn with_inputs(self, input_hashes: InputHashes) -> Self {
         Self { input_hashes, ..self }
     }
@@ -232,7 +232,7 @@ impl<'a> Schedule<'a> {
                 write_output(&files, &output)?;
                 Ok(ended)
             });
-        // Writing samples also fails if the folder was moved, which is then the actual reason.
+        // Writing samples also fails if the folder was moved. In this case, report the move as the reason.
         let explain = |error| match self.folder.check_path() {
             Err(moved) => moved,
             Ok(()) => self.folder.with_user_path(error),
@@ -259,7 +259,7 @@ impl<'a> Schedule<'a> {
         let disturbed = gpu.filter(|_| busy != Busy::Warn && !others.is_empty());
         let refused = refused.or_else(|| {
             let gpu = disturbed?;
-            // The result may be caused by the other process, in particular if memory was exhausted.
+            // The other process may have caused the result, in particular exhausted memory.
             if is_final(finished.status) {
                 let before = finished.reason.take().map(|reason| format!(": {reason}"));
                 let (status, before) = (finished.status, before.unwrap_or_default());

@@ -52,7 +52,7 @@ impl Stop {
             let started = std::thread::Builder::new().spawn(move || {
                 for number in signals.forever() {
                     if handler.state().default_action {
-                        // If this fails, the signal has no effect.
+                        // If this fails, the signal requests a stop.
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
                     handler.request(if number == SIGINT {

@@ -1,7 +1,7 @@
 //! Stand-in for [turso](https://crates.io/crates/turso) 0.8, an SQL database.
 //!
-//! The feature `persistence` of cubecl-environment keeps compiled kernels and autotune results in a turso
-//! database. Mantissa needs the types behind that feature, but stores kernels in its own files
+//! The feature `persistence` of cubecl-environment keeps compiled kernels and autotune results in a turso database.
+//! Mantissa needs the types of that feature, but stores kernels in its own files
 //! (`crates/precision/src/kernel_cache.rs`). The real turso 0.8.3 would add 215 packages to `Cargo.lock`, so
 //! `[patch.crates-io]` in the workspace's `Cargo.toml` replaces it by this crate.
 //!

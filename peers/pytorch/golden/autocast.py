@@ -3,10 +3,10 @@
 
 Writes crates/precision/tests/training/numbers/autocast.json:
 
-lists     the operations of each class, without overloads: those of the macros of ATen/autocast_mode.h, and those that
-          PyTorch registers without the macros. The script asserts that exactly these operations have a kernel for the
-          dispatch key AutocastCUDA, plus `binary_cross_entropy`, whose kernel raises an error.
-unlisted  operations that autocast does not change, because they do not have such a kernel.
+lists     the operations of each class, without overloads: those in the macros of ATen/autocast_mode.h, and those that
+          PyTorch registers without the macros. The script asserts that the operations with a kernel for the dispatch key
+          AutocastCUDA are exactly these and `binary_cross_entropy`, whose kernel raises an error.
+unlisted  operations without such a kernel, which autocast does not change.
 observed  output formats of some operations for inputs in the lower format and in f32. They are the same under autocast to
           f16 and to bf16. No GPU is needed: the tensors are fake CUDA tensors, which autocast treats like real ones.
 """

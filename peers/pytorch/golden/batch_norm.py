@@ -2,11 +2,11 @@
 """Reference numbers for batch norm of small images in training and evaluation, computed by PyTorch.
 
 Writes crates/precision/tests/training/numbers/batch_norm.json: three batches of images with values that every format
-represents exactly, a scale, a shift, and weights, by which the outputs are multiplied and summed to the loss. For f64, f32,
-f16 and bf16 images, with parameters in f32 (in f64 for f64), the file contains:
+represents exactly, a scale, a shift, and weights. The loss is the weighted sum of the outputs. For f64, f32, f16 and bf16
+images, with parameters in f32 (in f64 for f64), the file contains:
 
   outputs    of every batch in training
-  running    mean and variance after every batch, from 0 and 1, with a momentum of 0.1
+  running    mean and variance after every batch, initially 0 and 1, with a momentum of 0.1
   evaluated  the first batch, normalized with the last running statistics
   gradients  with respect to the first batch, the scale and the shift
 

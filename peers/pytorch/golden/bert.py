@@ -8,26 +8,26 @@ masking_utils.py). The script checks it against `encoded`, `classes` and `mlm`, 
 
 Embeddings   word + token type (all 0 here) + learned position (0, 1, 2, ..., whatever the mask), then LayerNorm, then
              dropout(`hidden_dropout_prob`). `padding_idx` is `pad_token_id` (0): its row gets no gradient from lookups.
-Attention    softmax(Q K^T * head_dim^-0.5 + mask) V, then output.dense. All four have biases, stored [out, in].
+Attention    softmax(Q K^T * head_dim^-0.5 + mask) V, then output.dense. Q, K, V and output.dense have biases; weights are [out, in].
              Dropout(`attention_probs_dropout_prob`) on the probabilities, `hidden_dropout_prob` after output.dense.
 Mask         bidirectional, [batch, 1, query, key], added to the scores: 0 where the key is a real token, and
              finfo(dtype).min where it is padding, which leaves a probability of exactly 0. Padded queries attend to the
              real keys, but their results are not used. Without a mask, all tokens are real.
 Block        post-norm: x = attention.output.LayerNorm(attention(x) + x); x = output.LayerNorm(ffn(x) + x), where
              ffn = output.dense(gelu(intermediate.dense(x))), then dropout(`hidden_dropout_prob`). No last norm.
-LayerNorm    eps `layer_norm_eps` (1e-12), biased variance, with weight and bias; in the head of the language model too.
+LayerNorm    eps `layer_norm_eps` (1e-12), biased variance, with weight and bias, also in the head of the language model.
 GELU         `gelu` is the exact x * Phi(x) by erf.
-Classes      first position of the last block -> bert.pooler.dense -> tanh -> dropout(`classifier_dropout`, or
+Classes      output of the last block at the first position -> bert.pooler.dense -> tanh -> dropout(`classifier_dropout`, or
              `hidden_dropout_prob` where that is null) -> classifier. Mean cross-entropy over the batch.
-Masked LM    every position -> transform.dense -> gelu -> transform.LayerNorm -> the embedding table (decoder.weight is
+Masked LM    output at every position -> transform.dense -> gelu -> transform.LayerNorm -> the embedding table (decoder.weight is
              tied to it and not stored) + cls.predictions.bias (decoder.bias is tied to it and not stored). No pooler.
              Mean cross-entropy over the positions whose label is not -100; no shift.
 
 transformers does not force any operation into f32.
 
 Facts for tests: the gradient of every `self.key.bias` is 0 in exact arithmetic, so its values and its entry "largest" are
-rounding noise. The gradient of token type 1 and of positions past the sequence is 0. The gradient of the padding token is 0
-with classes, but not with the masked LM, whose head scores that token.
+rounding noise. The gradients of token type 1 and of positions after the end of the sequence are 0. The gradient of the padding
+token is 0 for classes, but not for the masked LM, whose head computes a logit for that token.
 """
 
 import math

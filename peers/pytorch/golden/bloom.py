@@ -12,13 +12,13 @@ Block        pre-norm: x = x + attention(input_layernorm(x)); x = x + mlp(post_a
              (`ln_f`). With `apply_residual_connection_post_layernorm` (false here, as in the published models) the
              residual would be added to the norms' outputs.
 LayerNorm    eps `layer_norm_epsilon` (1e-5), biased variance, with weight and bias.
-Attention    query_key_value is fused by head: its output, viewed as [heads, 3, head_dim], holds Q, K and V of the
+Attention    query_key_value is fused by head: its output, viewed as [heads, 3, head_dim], contains Q, K and V of the
              first head, then Q, K and V of the second, and so on. softmax(Q K^T * head_dim^-0.5 + alibi + mask) V, then
-             dense. Both have biases, stored [out, in]. Dropout(`attention_dropout`) on the probabilities,
+             dense. Both layers have biases; weights are [out, in]. Dropout(`attention_dropout`) on the probabilities,
              `hidden_dropout` on what is added to the residual.
 ALiBi        slope of the head * position of the key, where the position is (cumsum(mask) - 1) * mask: 0, 1, 2, ... over
-             the real tokens, 0 on padding. It depends on the key only, which is equivalent to the distance, because softmax
-             ignores a constant that all keys of a query share. It is not scaled by head_dim.
+             the real tokens, 0 on padding. The position of the key is equivalent to its distance from the query, because
+             softmax ignores a constant that all keys of a query share. ALiBi is not scaled by head_dim.
 Slopes       with P the largest power of two not above the number of heads: 2^(-8 i / P) for i = 1..P, then
              2^(-4 j / P) for j = 1, 3, 5, ... for the other heads. Three heads: 2^-4, 2^-8, 2^-2.
 Mask         [batch, 1, query, key], added to the scores after ALiBi: 0 where the key is a real token not after the
@@ -26,7 +26,7 @@ Mask         [batch, 1, query, key], added to the scores after ALiBi: 0 where th
              the padding mask does not affect real queries.
 MLP          dense_4h_to_h(gelu(dense_h_to_4h(x))), 4 hidden_size wide, with biases.
 GELU         0.5 x (1 + tanh(0.79788456 x (1 + 0.044715 x^2))), sqrt(2 / pi) truncated to eight digits. Its gradient is
-             written by hand, with 0.1070322243 for the product of the constants: within 2e-12 of the gradient by
+             written by hand, with 0.1070322243 for the product of the constants. It differs by at most 2e-12 from
              automatic differentiation.
 LM           the embedding table (`lm_head.weight` is `transformer.word_embeddings.weight`, stored once), no bias.
              Position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
@@ -35,10 +35,10 @@ Classes      `score`, without bias, at the last position whose token id is not `
              used. (A row of padding only would take position 0; without a `pad_token_id` only one row is allowed, and
              its last position is taken.) Mean cross-entropy over the batch.
 
-In f64, transformers computes the slopes and ALiBi, the softmax, and the loss of the LM (not that of the classes) in f32. The
-float64 numbers of this script are all computed in f64; otherwise the error would be 4e-7. They also use the full root in the
-GELU, as GPT-2 does, and in its gradient: with the eight digits, which are equivalent in f32, the logits would differ by 1e-9.
-The float32 logits are those of transformers, all in f32.
+For a model in f64, transformers computes the slopes and ALiBi, the softmax, and the loss of the LM (not that of the classes)
+in f32. This script computes its float64 numbers entirely in f64; otherwise their error would be 4e-7. GELU and its gradient also
+use sqrt(2 / pi) with all digits, as in GPT-2. The eight digits make no difference in f32, but change f64 logits by 1e-9. The
+float32 logits are those of unmodified transformers.
 
 Fact for tests: the gradient of K's part of every `query_key_value.bias` is 0 in exact arithmetic.
 """

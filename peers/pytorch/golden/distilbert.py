@@ -8,32 +8,32 @@ masking_utils.py, activations.py):
 
 Embeddings   word + learned position (0, 1, 2, ..., whatever the mask), then LayerNorm, then dropout(`dropout`).
              No token types. `padding_idx` is `pad_token_id` (0): that row of the word table never gets a gradient.
-Attention    softmax(Q K^T * (dim / n_heads)^-0.5 + mask) V. The scale is applied to the scores, after the product and
-             before the mask (eager attention, used here; SDPA's math path agrees up to rounding; transformers 4 scaled
-             Q before the product, likewise equal up to rounding). Dropout(`attention_dropout`) on the probabilities,
-             without renormalising. Q, K, V and the output projection have biases; the output of `out_lin` has no
-             dropout of its own.
+Attention    softmax(Q K^T * (dim / n_heads)^-0.5 + mask) V. This script uses eager attention, which scales the scores
+             after Q K^T and before the mask. (SDPA's math path, and transformers 4, which scaled Q, differ only by
+             rounding.) Dropout(`attention_dropout`) on the probabilities, without renormalization. Q, K, V and the
+             output projection (`out_lin`) have biases. No dropout after `out_lin`.
 Mask         bidirectional, [batch, 1, query, key], added to the scores: 0 where the key is a real token, and
-             finfo(dtype).min (not -inf) where it is padding. Only keys are masked: padded queries still attend to the
-             real keys and go through every layer, but their results are not used. A score plus finfo.min leaves a
-             probability of exactly 0, so the padding's content has no influence. Without padding, the mask is left out.
+             finfo(dtype).min (not -inf) where it is padding. This gives a probability of exactly 0, so padding does not
+             affect real tokens. Only keys are masked: padded queries attend to the real keys in every layer, but their
+             results are not used. Without padding, the mask is omitted.
 Block        post-norm: x = sa_layer_norm(attention(x) + x); x = output_layer_norm(ffn(x) + x).
              ffn = lin2(gelu(lin1(x))), then dropout(`dropout`), before the residual sum.
 LayerNorm    eps 1e-12 (all five here), biased variance, with weight and bias. In f32, adding eps 1e-12 has no effect on a
-             variance of 2^-15 or more; in f16 it is 0.
+             variance of 2^-15 or more; in f16, 1e-12 is 0.
 GELU         `activation: gelu` is torch's exact x * Phi(x) by erf, not the tanh approximation.
-Head         first position of the last block -> pre_classifier -> ReLU -> dropout(`seq_classif_dropout`) -> classifier.
+Head         output of the last block at the first position -> pre_classifier -> ReLU -> dropout(`seq_classif_dropout`) -> classifier.
              No tanh, no pooler.
 Loss         mean cross-entropy over the batch, the logits in the model's dtype.
 
-Facts for tests: the gradient of every `k_lin.bias` is 0 in exact arithmetic (it shifts all scores of a query alike), so its
-recorded values and its entry "largest" are rounding noise. Position rows past the sequence length have gradient 0.
+Facts for tests: the gradient of every `k_lin.bias` is 0 in exact arithmetic, because this bias shifts all scores of a query
+alike. Its recorded values and its entry "largest" are rounding noise. Unused rows of the position table have gradient 0.
 
 Optimizers   torch.optim.SGD / Adam / AdamW with default betas (0.9, 0.999) and eps 1e-8, eps outside the square root:
-             m_hat / (sqrt(v_hat) + eps). SGD's momentum buffer starts as the first gradient, dampening 0, no Nesterov.
-             AdamW's decay is decoupled, times lr, before the step, on every parameter: biases, norms, unused rows too.
-             timm 1.0.31's Lars and Lamb, with vectors (biases, norms) in a group without weight decay, which timm then
-             does not scale either. clip_grad_norm_ before the step where a run has a `clip_norm`.
+             m_hat / (sqrt(v_hat) + eps). SGD's momentum buffer is initially the first gradient, dampening 0, no Nesterov.
+             AdamW's decay is decoupled, scaled by lr, and applied before the step to every parameter, including biases,
+             norms and unused rows. Lars and Lamb are those of timm 1.0.31, with vectors (biases, norms) in a group
+             without weight decay, for which timm does not use the layer-wise scale either. clip_grad_norm_ before the
+             step if a run has a `clip_norm`.
 """
 
 import json
@@ -81,7 +81,7 @@ def new_model(dtype, weights=None):
 
 def spread_weights():
     """Draws weights with a spread larger than DistilBERT's 0.02, biases and norms that differ from the usual 0 and 1, and a padding
-    row that is not zero. A missing bias, norm, mask or scale then changes the loss."""
+    row that is not zero, so that a missing bias, norm, mask or scale changes the loss."""
     generator = torch.Generator().manual_seed(SEED)
     weights = {}
     for name, like in new_model(torch.float32).state_dict().items():
@@ -109,8 +109,8 @@ def summed_loss(model, ids, mask, labels):
 
 
 def train(optimizer, dtype, weights, data, steps=STEPS, micro_batches=None, autocast=False):
-    """Returns the loss before each update and, last, after all of them. The loss of a step is the sum over its micro-batches
-    of summed cross-entropy / examples in the whole group; without micro-batches, the plain mean."""
+    """Returns the loss before each update, and the loss after the last one. The loss of a step is the mean cross-entropy over the
+    examples of all its micro-batches."""
     model = new_model(dtype, weights)
     kind, options = OPTIMIZERS[optimizer]
     options = dict(options)

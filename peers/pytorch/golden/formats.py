@@ -3,14 +3,14 @@
 
 Writes crates/precision/tests/engine/numbers/rounding.json. The bf16 and f16 columns are PyTorch's (`x.to(dtype).to(float32)`).
 PyTorch does not have TF32 on the CPU, so the tf32 column is computed with exact fractions: to nearest, ties to even, with 10
-stored fraction bits, f32's exponents and gradual underflow. For bf16 and f16, the script asserts that this exact rounding
-agrees with PyTorch, so each column has two sources. (Tensor cores differ: `cvt.rna.tf32.f32` rounds ties away from zero.)
+stored fraction bits, f32's exponents and gradual underflow. For bf16 and f16, the script asserts that PyTorch agrees with
+this exact rounding. (Tensor cores differ: `cvt.rna.tf32.f32` rounds ties away from zero.)
 
-In addition to the edge cases, the file has fingerprints of many values: a million f32 values, spread over all bit patterns,
-rounded to each 16-bit format, and all 2^16 patterns of each 16-bit format widened to f32. TF32 has no fingerprints, because
-its column comes from exact fractions.
+In addition to the edge cases, the file has hashes (fingerprints) of many results for each 16-bit format: a million f32 values,
+spread over all bit patterns, rounded to the format, and all 2^16 values of the format widened to f32. TF32 does not have
+fingerprints, because its column is computed with exact fractions.
 
-Sign and payload of a NaN are unspecified: compare NaN results as NaN, not by bits.
+Sign and payload of a NaN are unspecified, so tests must not compare the bits of NaN results.
 """
 
 import json
@@ -175,7 +175,7 @@ def main():
                 assert row[name] == bits_of(exact), (row, name, exact)
         rows.append(row)
 
-    # Check tf32 for finite values with integer arithmetic: add half a unit, minus one if the kept part is even.
+    # Check the tf32 column for finite values with integer arithmetic: add half a unit, or one less if the kept part is even.
     for row in rows:
         magnitude = row["f32"] & 0x7FFFFFFF
         if magnitude < 0x7F800000:

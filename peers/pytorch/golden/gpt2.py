@@ -7,27 +7,27 @@ Computation of the reference, from transformers 5.23.0 (models/gpt2/modeling_gpt
 activations.py, masking_utils.py, loss/loss_utils.py). The script checks it against `reference_logits`, which reimplements it without
 transformers:
 
-Embeddings   word + learned position (0, 1, 2, ..., whatever the mask; `generate` would count real tokens only, the same
-             where padding is on the right). Dropout(`embd_pdrop`). No norm, no padding index.
+Embeddings   word + learned position: 0, 1, 2, ..., independent of the mask. (`generate` counts only real tokens, which is
+             equivalent with padding on the right.) Dropout(`embd_pdrop`). No norm, no padding index.
 Block        pre-norm: x = x + attn(ln_1(x)); x = x + mlp(ln_2(x)). A last norm (`ln_f`) before the head.
 LayerNorm    eps `layer_norm_epsilon` (1e-5), biased variance, with weight and bias.
-Conv1D       c_attn, c_proj and c_fc store their weights [in, out], transposed to a Linear: x @ weight + bias.
+Conv1D       c_attn, c_proj and c_fc store their weights as [in, out], the transpose of a Linear layer: x @ weight + bias.
 Attention    the output of c_attn is the concatenation of Q, K and V: its first n_embd columns are Q, then K, then V, and each is
              the concatenation of its heads. softmax(Q K^T * head_dim^-0.5 + mask) V, then c_proj. Dropout(`attn_pdrop`) on the
-             probabilities, Dropout(`resid_pdrop`) after either c_proj.
+             probabilities, Dropout(`resid_pdrop`) after both layers named c_proj.
 Mask         [batch, 1, query, key], added to the scores: 0 where the key is a real token not after the query, and
              finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right, the padding
              mask does not affect real queries. Padded queries attend to the real keys, but their results are not used.
-MLP          c_proj(gelu(c_fc(x))), n_inner or else 4 n_embd wide.
-GELU         `gelu_new`: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the root in full.
+MLP          c_proj(gelu(c_fc(x))), of width n_inner, or 4 n_embd without n_inner.
+GELU         `gelu_new`: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the root with all digits.
 Head         the embedding table (`lm_head.weight` is `transformer.wte.weight`, stored once), no bias.
 Loss         position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
 
-In f64, transformers computes only the loss in f32. In this script, the loss is f64.
+For a model in f64, transformers computes only the loss in f32. This script computes the loss in f64.
 
 Facts for tests: the gradient of the middle third (K) of every `c_attn.bias` is 0 in exact arithmetic, so its values are
-rounding noise. In `wpe`, the gradient of the last position, which has no target, and of rows past the sequence is 0.
+rounding noise. In `wpe`, the gradients of the last position (which does not have a target) and of later rows are 0.
 """
 
 import math
@@ -60,7 +60,7 @@ def reference_logits(weights, config, ids, mask):
         return layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"], config["layer_norm_epsilon"])
 
     def conv(x, name):
-        return x @ w[name + ".weight"] + w[name + ".bias"]  # [in, out], not transposed
+        return x @ w[name + ".weight"] + w[name + ".bias"]  # weights are [in, out]
 
     def gelu(x):
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))

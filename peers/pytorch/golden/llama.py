@@ -10,30 +10,30 @@ Embeddings   word only, not scaled. Positions are encoded by rotation, in every 
 RMSNorm      weight * (x / sqrt(mean(x^2) + eps)), eps inside the root (`rms_norm_eps`), no mean subtracted, no bias. The
              weight is applied last.
 Block        pre-norm: x = x + attention(input_layernorm(x)); x = x + mlp(post_attention_layernorm(x)). A last norm
-             (`model.norm`) before the head. No dropout anywhere but on the attention's probabilities.
+             (`model.norm`) before the head. Only the attention probabilities have dropout.
 Attention    Linear maps without biases, stored [out, in]. Head h is rows h * head_dim .. (h + 1) * head_dim of q_proj.
-             With fewer key-value heads than heads, head h reads key-value head h / (heads / kv heads), rounded down:
-             neighbours share. `head_dim` is hidden_size / heads where the config has none; heads * head_dim need not
-             be the hidden size (o_proj then maps back). softmax(Q K^T * head_dim^-0.5 + mask) V.
+             With fewer key-value heads than heads, head h reads key-value head h / (heads / kv heads), rounded down.
+             `head_dim` is hidden_size / heads if the config does not contain it. heads * head_dim may differ from the
+             hidden size; o_proj maps back to it. softmax(Q K^T * head_dim^-0.5 + mask) V.
 Rotation     of Q and K, after the projection, before the cache; not of V. Dimension i of a head rotates with dimension
              i + head_dim / 2 (halves, not neighbours): (a, b) -> (a cos - b sin, b cos + a sin) by the angle
-             position * frequency_i, where frequency_i = theta^(-2 i / head_dim). Positions are 0, 1, 2, ... whatever
-             the mask (`generate` would count real tokens only, the same where padding is on the right).
-Llama 3      `rope_type: llama3` reduces frequencies, independent of the sequence length: with waves =
-             original_max_position_embeddings * frequency / (2 pi), keep = (waves - low_freq_factor) /
-             (high_freq_factor - low_freq_factor) clamped to 0..1: keep * frequency + (1 - keep) * frequency / factor.
-             cos and sin are not scaled.
+             position * frequency_i, where frequency_i = theta^(-2 i / head_dim). Positions are 0, 1, 2, ..., independent of
+             the mask. (`generate` counts only real tokens, which is equivalent with padding on the right.)
+Llama 3      `rope_type: llama3` reduces each frequency to keep * frequency + (1 - keep) * frequency / factor, where
+             keep = (waves - low_freq_factor) / (high_freq_factor - low_freq_factor) clamped to 0..1, and
+             waves = original_max_position_embeddings * frequency / (2 pi). This does not depend on the sequence
+             length. cos and sin are not scaled.
 Mask         [batch, 1, query, key], added to the scores: 0 where the key is a real token not after the query, and
              finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right, the padding
              mask does not affect real queries. Padded queries attend to the real keys, but their results are not used.
 MLP          down_proj(silu(gate_proj(x)) * up_proj(x)), no biases.
-Head         lm_head without bias, or with `tie_word_embeddings` the embedding table, which then gets both gradients.
+Head         lm_head without bias. With `tie_word_embeddings`, it is the embedding table, whose gradient is then the sum of both.
 Loss         position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
 
-In f64, transformers computes RMSNorm (up to the weight), the frequencies, angles, cos and sin, the softmax, and the loss in
-f32. The float64 numbers of this script are all computed in f64; otherwise the error would be 2e-6. The float32 logits are
-those of transformers, all in f32.
+For a model in f64, transformers computes RMSNorm (except the multiplication by the weight), the frequencies, angles, cos and
+sin, the softmax, and the loss in f32. This script computes its float64 numbers entirely in f64; otherwise their error would be
+2e-6. The float32 logits are those of unmodified transformers.
 
 `rope_theta` and `rope_scaling` are written as in published config.json files. transformers 5 itself writes them as one
 object, `rope_parameters` {rope_theta, rope_type, factor, ...}.

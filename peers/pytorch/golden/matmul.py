@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Reference products for the matmul precisions: a seeded f32 pair, 24x40 times 40x8, multiplied in float64.
+"""Reference matmuls for the matmul precisions: seeded f32 operands, 24x40 times 40x8, multiplied in float64.
 
 Writes crates/precision/tests/engine/numbers/matmul.json:
 
   left, right   the f32 operands, row by row, as the repr of their exact value (parsing as f32 or f64 is exact)
-  exact         the product of the unrounded operands ("highest")
-  tf32          the product of the operands rounded to TF32 ("high")
-  bf16          the product of the operands rounded to bf16 ("medium")
+  exact         the matmul of the unrounded operands ("highest")
+  tf32          the matmul of the operands rounded to TF32 ("high")
+  bf16          the matmul of the operands rounded to bf16 ("medium")
 
-Each product is summed in float64. A matmul that accumulates in f32 differs by its summation error: up to about 40 * 2^-24 of
-the sum of |left| * |right|, some hundred times less than the effect of rounding the operands. Operands are rounded with exact
+Sums are in float64. A matmul that accumulates in f32 differs by its summation error, at most about 40 * 2^-24 times the sum
+of |left| * |right|. This is some hundred times less than the effect of rounding the operands. Operands are rounded with exact
 rational arithmetic, to nearest, ties to even (formats.py checks it against PyTorch).
 """
 

@@ -4,21 +4,21 @@
 Writes crates/workloads/tests/golden/mixed-precision.{json,safetensors}: losses, loss scales and final weights. Initial weights
 and data are those of golden/distilbert.py.
 
-Autocast     CPU autocast does not list softmax and layer norm, so the CUDA list is applied by hand: softmax, layer norm and
-             loss get their input as `.float()`. The other operations (matmuls in the 16-bit format, GELU and ReLU in the
-             format of their input, additions in the wider format) are the same under CPU and CUDA autocast.
+Autocast     Autocast on the CPU does not cast the input of softmax and layer norm, but autocast on CUDA does. The script
+             therefore casts the input of softmax, layer norm and loss by `.float()`. The other operations (matmuls in the
+             16-bit format, GELU and ReLU in the format of their input, additions in the wider format) do not differ.
 Loss scale   torch.amp.GradScaler with `growth_interval=3`. In step INF_STEP, a gradient is set to inf. That step is skipped
-             and the scale is halved. The scale grows before and after. The script asserts that no other decision is close:
-             the same steps are finite with twice and with half the scale.
-Optimizer    SGD with momentum. Adam's update does not depend on the scale of its gradients, so it would hide a missing
+             and the scale is halved. The scale grows before and after. The script asserts that rounding cannot change which steps
+             overflow: the same steps are finite with twice and with half the scale.
+Optimizer    SGD with momentum. Adam's update does not depend on the scale of its gradients, so it would hide missing
              unscaling. clip_grad_norm_ is called after unscaling. It clips some steps but not all.
 
-Another correct implementation rounds the same values but adds in another order, so that a sum near the midpoint of two 16-bit
-numbers may be rounded the other way. To measure this difference, PyTorch runs again on the same problem in other orders:
-examples, heads, hidden units and the features of the residual stream are permuted, which changes only the order of the sums.
-`spread` is the largest distance of REORDERED such runs from the first one: in the loss of a step, and in the final weights
-(Frobenius norm of the difference, divided by that of the change from start to end). `format` is the distance from the f64 run
-that skips the same steps. `planted` are the distances of runs with a planted error.
+Another correct implementation may add in another order, so that a sum near the midpoint of two 16-bit numbers is rounded the
+other way. To measure this effect, PyTorch trains again with examples, heads, hidden units and the features of the residual
+stream permuted, which changes only the order of sums. There are REORDERED such runs. Two distances of each run from the first
+one are computed: that of the losses, and that of the final weights (Frobenius norm of the difference, divided by that of the
+change from start to end). `spread` is the largest of each. `format` is the distance from the f64 run that skips the same
+steps. `planted` are the distances of runs with an implementation error.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ def autocast(dtype):
 
 
 def backward(model, data, lower, scaled=lambda loss: loss):
-    """Returns the mean loss, and accumulates the gradients of `scaled` of it."""
+    """Returns the mean loss. Accumulates the gradients of `scaled(loss)`."""
     ids, mask, labels = data
     for parameter in model.parameters():
         parameter.grad = None

@@ -7,14 +7,14 @@ f64, f32, f16 and bf16.
 
 On the CPU, PyTorch rounds the factor of `a.add_(b, alpha=factor)` to the tensors' format, but not on CUDA, where 16-bit training
 usually runs. This script computes the operation as on CUDA: in f32, rounded once. Norms and their ratios also stay in f32,
-whereas timm rounds both to 16 bits (a norm above 65504 would be infinite in f16).
+whereas timm rounds norms and ratios to 16 bits (a norm above 65504 would be infinite in f16).
 
 NaN is written as null. It occurs in f16 for the element whose first gradient is 0: Adam's epsilon is 0 in f16, so Adam divides
 0 by 0.
 
-Edge cases: a matrix of zeros, by whose norm LARS and LAMB divide; an element whose first gradient is 0, for which Adam divides
-0 by epsilon; a parameter without a gradient in one step, which counts as a step in timm's LAMB but not in Adam; gradients of 1e-4
-next to gradients of 10; a changing learning rate. For LARS and LAMB, vectors are in a group without weight decay, as in
+Edge cases: a matrix of zeros (LARS and LAMB divide by its norm); an element whose first gradient is 0 (Adam divides 0 by
+epsilon); a parameter without a gradient in one step (timm's LAMB counts this step, Adam does not); gradients of 1e-4 next to
+gradients of 10; a changing learning rate. For LARS and LAMB, vectors are in a group without weight decay, as in
 distilbert.py.
 """
 

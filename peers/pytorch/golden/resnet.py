@@ -7,9 +7,9 @@ Writes crates/workloads/tests/golden/resnet-tiny.safetensors (initial weights, f
   gradients        of the mean loss of all six images in one batch, in f64: norm and sum by parameter
   logits           of all six images in one batch, in training mode and f64
   steps            SGD with momentum, each step over two micro-batches of three images, whose summed losses are divided by
-                   six. By format, and by momentum of the running statistics (`keep`: 0.1 per micro-batch; `scaled`:
-                   1 - 0.9 ** (1/2)): mean loss of each step, and afterwards the logits in evaluation and the concatenated
-                   running means and variances of all batch norms
+                   six. For each format, and each momentum of the running statistics (`keep`: 0.1 per micro-batch;
+                   `scaled`: 1 - 0.9 ** (1/2)): mean loss of each step; after the last step, the logits in evaluation and
+                   the concatenated running means and variances of all batch norms
 
 The architecture is that of arXiv 1512.03385, section 4.2, with shortcuts of option A and the parameter names of
 akamaster/pytorch_resnet_cifar10.

@@ -4,40 +4,40 @@
 Writes crates/workloads/tests/golden/resnet18-tiny.{safetensors,json} and resnet50-tiny.{safetensors,json}. Nothing in
 them comes from Mantissa.
 
-Computation of the reference, from torchvision 0.29.2 (models/resnet.py), with torchvision's `ResNet` of fewer than 64
-channels. `reference_outputs` below reimplements it in plain functions, and both must agree:
+Computation of the reference, by `ResNet` of torchvision 0.29.2 (models/resnet.py) with fewer than 64 channels.
+`reference_outputs` below reimplements it in plain functions, and the script checks that both agree:
 
 Stem         conv1 7x7, stride 2, padding 3, 3 -> w channels; bn1; ReLU; max pool 3x3, stride 2, padding 1 (its padding
              is -inf).
-Stages       layer1 ... layer4 of planes w, 2w, 4w, 8w; the first block of stages 2, 3 and 4 has stride 2, all others 1.
+Stages       layer1 ... layer4 with planes = w, 2w, 4w, 8w; the first block of stages 2, 3 and 4 has stride 2, all others 1.
              Blocks per stage: 2, 2, 2, 2 (ResNet-18, basic) and 3, 4, 6, 3 (ResNet-50, bottleneck).
 Basic        conv1 3x3 (the block's stride, padding 1), bn1, ReLU, conv2 3x3 (stride 1, padding 1), bn2; + shortcut;
-             ReLU. Leaves `planes` channels.
+             ReLU. The output has `planes` channels.
 Bottleneck   version 1.5: conv1 1x1 (stride 1) to planes, bn1, ReLU, conv2 3x3 (the block's stride, padding 1), bn2,
-             ReLU, conv3 1x1 to 4 * planes, bn3; + shortcut; ReLU. Leaves 4 * planes channels.
-Shortcut     the block's input where shape stays; else downsample.0, a 1x1 convolution with the block's stride and no
-             padding, then downsample.1, a batch norm, without ReLU. So ResNet-18 has one in the first blocks of stages
-             2, 3 and 4; ResNet-50 in stage 1 as well (its channels grow, stride 1).
+             ReLU, conv3 1x1 to 4 * planes, bn3; + shortcut; ReLU. The output has 4 * planes channels.
+Shortcut     the block's input if the output has the same shape. Otherwise downsample.0, a 1x1 convolution with the
+             block's stride and no padding, then downsample.1, a batch norm, without ReLU. ResNet-18 has a downsample
+             in the first blocks of stages 2, 3 and 4; ResNet-50 also in stage 1, with stride 1, for more channels.
 Head         mean over all positions, then fc, with bias.
-Convolutions have no bias anywhere. An odd edge n goes to (n + 1) / 2 in every layer of stride 2: 33, 17, 9, 5, 3, 2.
+Convolutions have no bias anywhere. A layer of stride 2 reduces an odd edge n to (n + 1) / 2: 33, 17, 9, 5, 3, 2.
 Batch norm   eps 1e-5, inside the square root. In training: mean and biased variance of batch and positions; afterwards
-             running = 0.9 * running + 0.1 * batch's, the variance unbiased (n / (n - 1)) there. In evaluation: the
+             running = 0.9 * running + 0.1 * statistics of the batch, with the unbiased variance (n / (n - 1)). In evaluation: the
              running statistics. No layer starts at weight 0 here (`zero_init_residual` is off).
 Loss         mean cross-entropy.
 
 The weights file contains every tensor under torchvision's name, including running_mean and running_var. The values are stored
-as f16, which is exact here and keeps the file small. The file of ResNet-50 contains num_batches_tracked (I64, no shape) as
-newer files of torchvision, and that of ResNet-18 does not, as the oldest files. The running statistics are from other images,
+as f16, which is exact here and keeps the file small. The file of ResNet-50 contains num_batches_tracked (I64, no shape), as
+in newer files of torchvision. That of ResNet-18 does not, as in the oldest files. The running statistics are from other images,
 with an offset.
 
-The JSON, all from f64 but "float32":
+All numbers of the JSON are f64, except "float32":
 
   images           integers in units of 1/4, [image, channel, row, column] flattened
-  evaluation       logits by the running statistics of the file
-  training         logits and loss of all images at once, by the batch's own statistics; gradients of that loss, norm
-                   and sum by parameter (of fc's the sum is rounding noise: 0 in exact arithmetic); running means and
-                   variances after that one pass, to 12 decimals, all norms one after the other in the order of "norms"
-  float32          logits of both and the loss, by PyTorch in f32, which shows the effect of rounding
+  evaluation       logits with the running statistics of the file
+  training         logits and loss of all images at once, with the batch's own statistics; norm and sum of the gradient of
+                   each parameter (for fc, the sum is 0 in exact arithmetic, so it is rounding noise); running means and
+                   variances after that one pass, to 12 decimals, concatenated over all norms in the order of "norms"
+  float32          logits of evaluation and training, and the loss, by PyTorch in f32, to show the effect of rounding
 """
 
 import json
@@ -89,8 +89,8 @@ def quarters(generator):
 
 def spread_weights(depth):
     """Draws norms that differ from the usual 1 and 0, and running statistics of other images with offsets of means and variances.
-    A missing norm, bias or statistic then changes the results. The last norm of each block is around 0.3: otherwise gradients would grow from
-    block to block until a ReLU that rounding switches outweighs them. All values are representable in f16."""
+    A missing norm, bias or statistic then changes the results. The weight of the last norm of each block is around 0.3. Otherwise, gradients
+    would grow from block to block, and rounding that switches a ReLU would change them too much. All values are representable in f16."""
     generator = torch.Generator().manual_seed(SEED + depth)
     model = new_model(depth)
     last = "bn2.weight" if MODELS[depth][0] is BasicBlock else "bn3.weight"

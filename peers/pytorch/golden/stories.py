@@ -8,30 +8,30 @@ export.py, tinystories.py), MIT:
 
 Checkpoint   llama2.c's legacy format, little-endian: seven i32 (dim, hidden_dim, n_layers, n_heads, n_kv_heads,
              vocab_size, seq_len; a negative vocab_size means that the classifier is not tied), then f32 tensors, each for
-             all layers before the next: token embeddings [vocab, dim], attention norms [layers, dim], wq [layers, dim,
+             all layers: token embeddings [vocab, dim], attention norms [layers, dim], wq [layers, dim,
              dim], wk and wv [layers, n_kv_heads * head, dim], wo [layers, dim, dim], norms before the feed-forward
              [layers, dim], w1 [layers, hidden, dim], w2 [layers, dim, hidden], w3 [layers, hidden, dim], final norm
              [dim], cosines and sines of the rotary embedding [seq_len, head / 2] (skipped), and the classifier [vocab,
              dim] if it is not tied. Matrices are [out, in]. No biases.
 Norm         x / sqrt(mean(x^2) + 1e-5) * weight.
 Block        x = x + wo(attention(norm(x))); x = x + w2(silu(w1(y)) * w3(y)) with y = norm(x).
-Rotary       of adjacent pairs of each head of q and k: (a, b) of pair i at position p becomes (a cos - b sin, a sin + b
-             cos) of angle p * 10000^(-2 i / head), positions from 0. Not of v.
+Rotary       of adjacent pairs in each head of q and k, not of v: pair i, (a, b), at position p becomes (a cos - b sin,
+             a sin + b cos) with the angle p * 10000^(-2 i / head). Positions start at 0.
 Attention    causal, scores / sqrt(head). Query head h reads key and value head h // (n_heads / n_kv_heads).
-Logits       final norm, then the classifier: the token embeddings where it is tied.
+Logits       final norm, then the classifier, which is the token embeddings if it is tied.
 
-Tokenizer    llama2.c's format: i32 max_token_length, then for each token f32 score, i32 length, bytes. 0 <unk>, 1 BOS,
-             2 EOS, 3 + b the byte b, spelled `<0x41>`.
-Encoding     BOS; then, unless the text is empty, the token of a space; then for each character of the text its token, or
-             its UTF-8 bytes + 3 each if the character is not a token. Then, as long as two neighbours together spell a token,
+Tokenizer    llama2.c's format: i32 max_token_length, then for each token f32 score, i32 length, bytes. Id 0 is <unk>, 1 BOS,
+             2 EOS, and 3 + b the byte b, written as in `<0x41>`.
+Encoding     BOS; then, unless the text is empty, the token of a space; then for each character of the text its token, or,
+             if it is not a token, the tokens of its UTF-8 bytes. Then, as long as two neighbours together form a token,
              merge the pair with the highest score, or the first one of equal pairs. No EOS.
 Decoding     one space at the start of the token after BOS is dropped. `<0x41>` is decoded to the byte. Generation takes the
              first of the largest logits and stops early at BOS or EOS.
 
 Stories      TEXT split at `<|endoftext|>`, each part stripped of whitespace at both ends, empty parts dropped.
 NLL          of a story: BOS and its tokens in one pass from position 0, without other stories in the context. Each token
-             after BOS is scored given all tokens before it, with the natural logarithm. The end of the story is not scored.
-             `mean_nll` is the sum over all stories divided by the number of all scored tokens (BOS is not scored).
+             after BOS is scored given all tokens before it, with the natural logarithm. BOS and the end of the story are not
+             scored. `mean_nll` is the sum over all stories divided by the number of all scored tokens.
 """
 
 import json

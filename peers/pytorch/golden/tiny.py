@@ -1,9 +1,9 @@
 """Shared code of the references of small transformers, imported by llama.py, gpt2.py, bert.py and bloom.py.
 
 Weights are drawn in f32, stored, read back and widened exactly, as any reader of the file does. The float64 numbers are
-computed entirely in float64: transformers computes some operations in f32 whatever the model's dtype (the docstring of each
-script lists them), and `computing_in_float64` makes it compute them in f64. `OnlyFloat64` checks that no operation of such a run, including
-the backward pass, returns another float type. The float32 numbers come from unmodified transformers.
+computed entirely in float64. By default, transformers computes some operations in f32, independent of the model's dtype (the
+docstring of each script lists them); `computing_in_float64` makes it use f64. `OnlyFloat64` checks that no operation of such a
+run, including the backward pass, returns another float type. The float32 numbers are from unmodified transformers.
 """
 
 import json
@@ -30,7 +30,7 @@ from transformers.models.llama import modeling_llama
 OUT = Path(__file__).resolve().parents[3] / "crates/workloads/tests/golden"
 MODULES = [activations, loss_utils, modeling_bert, modeling_bloom, modeling_gpt2, modeling_llama, modeling_rope_utils]
 GENERATED = 12  # tokens after the prompt
-STEPS = 5  # number of logits that are written: after the prompt and after each of the first four tokens
+STEPS = 5  # number of positions whose logits are written: after the prompt and after each of the first four tokens
 WIDTH = 118
 
 
@@ -97,8 +97,8 @@ def new_model(kind, config, dtype, weights=None):
 
 def spread_weights(kind, config, seed):
     """Draws weights by the names under which `save_pretrained` stores them, once each. Their spread is larger than the usual
-    0.02, biases and norms differ from the usual 0 and 1, and rows of padding are not zero. A missing bias, norm, mask or
-    scale then changes the loss."""
+    0.02, biases and norms differ from the usual 0 and 1, and rows of padding are not zero, so that a missing bias, norm,
+    mask or scale changes the loss."""
     model = new_model(kind, config, torch.float32)
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)
@@ -159,7 +159,7 @@ def backward(kind, config, weights, **inputs):
             output = model(**inputs)
             output.loss.backward()
         rows = gradients(model)
-    assert {row["name"] for row in rows} == set(weights)  # tied parameters once, by the stored name
+    assert {row["name"] for row in rows} == set(weights)  # each tied parameter has one row, under its stored name
     return model, output, rows
 
 

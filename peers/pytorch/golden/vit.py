@@ -3,8 +3,8 @@
 
 Writes crates/workloads/tests/golden/vit-tiny.{safetensors,json}. Nothing in them comes from Mantissa.
 
-Computation of the reference, from transformers 5.23.0 (models/vit/modeling_vit.py), by its
-ViTForImageClassification; `reference_logits` below reimplements it in plain functions, and both must agree:
+Computation of the reference, by ViTForImageClassification of transformers 5.23.0 (models/vit/modeling_vit.py).
+`reference_logits` below reimplements it in plain functions, and the script checks that both agree:
 
 Patches      a convolution of kernel and stride `patch_size`, with bias, no padding: [n, channels, size, size] to
              [n, hidden, rows, columns]; its positions, row by row, are the tokens.
@@ -12,25 +12,25 @@ Embeddings   cls_token before all patches, then + position_embeddings [1, 1 + pa
              is the class token's), then dropout. No norm here.
 Block        pre-norm: x = x + attention(layernorm_before(x)); x = x + ffn(layernorm_after(x)).
 Attention    softmax(Q K^T * (hidden / heads)^-0.5) V, no mask, then output.dense. Q, K, V (`qkv_bias`) and the output
-             projection have biases. Dropout on the probabilities and after output.dense, both 0 here. SDPA computes it
-             here, because transformers' eager attention rounds the probabilities to f32 even in f64.
+             projection have biases. Dropout on the probabilities and after output.dense, both 0 here. This script
+             uses SDPA, because transformers' eager attention rounds the probabilities to f32 even in f64.
 Feed-forward output.dense(gelu(intermediate.dense(x))), dropout after it; exact GELU x * Phi(x) by erf, not tanh.
 LayerNorm    eps 1e-12, biased variance, with weight and bias; five of them here.
-Head         vit.layernorm over every token after the last block, then `classifier` of the first token (the class
-             token's). No pooler, no tanh, no mean over patches.
+Head         vit.layernorm of every token after the last block, then `classifier` of the class token (the first one). No
+             pooler, no tanh, no mean over patches.
 Loss         mean cross-entropy over the batch.
 
-The gradient of every key's bias is 0 in exact arithmetic (it shifts all scores of a query alike), so its recorded values and
-its "largest" are rounding noise.
+The gradient of every key's bias is 0 in exact arithmetic, because this bias shifts all scores of a query alike. Its recorded
+values and its "largest" are rounding noise.
 
 The names in the file are those of published checkpoints (google/vit-base-patch16-224), independent of the module names in the
-installed version of transformers. The JSON, all from f64 but "float32":
+installed version of transformers. All numbers of the JSON are f64, except "float32":
 
   images           integers in units of 1/4, [image, channel, row, column] flattened
   logits, loss     with the weights of the file
   gradients        of the loss: norm of each parameter's gradient, and index and value of its largest element
   training         plain SGD: loss before each step, and after all of them
-  float32          logits, loss and those losses by PyTorch in f32, which shows the effect of rounding
+  float32          logits, loss and the losses of the training by PyTorch in f32, to show the effect of rounding
 """
 
 import json

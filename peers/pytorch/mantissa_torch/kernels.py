@@ -1,7 +1,7 @@
 """Kernels: single operations of PyTorch.
 
 RMS norm is `torch.nn.functional.rms_norm`, whose result is rounded once, as in Mantissa. In transformers' LLaMA, RMS norm consists of several
-operations with a rounding each.
+operations, each of which rounds its result.
 """
 
 import math

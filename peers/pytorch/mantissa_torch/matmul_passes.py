@@ -1,4 +1,4 @@
-"""Matmuls in the layers of a setting and in their gradients. Mantissa probes them to detect the arithmetic."""
+"""Matmuls of layers and of their gradients under a setting. Mantissa passes operands to them that reveal the executed precision."""
 
 import numpy
 import torch

@@ -27,7 +27,7 @@ HEADS = {
 def build(kind, size, cell_file, folder, setting):
     """Returns a model of this kind and size on the device, in the setting's format, with the weights of the request.
 
-    The momentum of batch norms is that for one micro-batch.
+    The momentum of batch norms applies to one micro-batch.
     """
     file = folder / cell_file["weights"]
     if kind == "resnet":
@@ -106,7 +106,7 @@ class SelectedPositions(nn.Module):
 
 
 def deinterleave_rotary(weights, size):
-    """Reorders query and key weights: from heads whose adjacent rows are rotary pairs to heads whose two halves are, as in transformers."""
+    """Reorders query and key weights of each head from rotary pairs of adjacent rows to pairs (i, i + half), as in transformers."""
     for name, weight in weights.items():
         heads = size["num_attention_heads"] if "q_proj" in name else size["num_key_value_heads"]
         if "q_proj" in name or "k_proj" in name:

@@ -180,7 +180,7 @@ class Session:
         ended = time.monotonic()
         # Compute the losses on the host, because they are not part of the model and must not use device memory.
         logits = logits.cpu()
-        # Losses of 16-bit logits are computed in f32.
+        # Compute losses of 16-bit logits in f32.
         upcast = logits if logits.dtype == torch.float64 else logits.float()
         losses = F.cross_entropy(upcast, labels, reduction="none").tolist()
         return {

@@ -23,7 +23,7 @@ class Setting:
     """Formats, options and device of a cell.
 
     `NN-true` is a model in that format. `NN-mixed` is a model with parameters in f32 under `torch.autocast`, with a `GradScaler` for f16.
-    `matmul` calls `torch.set_float32_matmul_precision`, and sets TF32 of cuDNN, which that function does not change and which is on by default.
+    `matmul` sets `torch.set_float32_matmul_precision`. It also sets TF32 of cuDNN, which is on by default and not part of that function.
     Partial sums of f16 and bf16 matmuls are reduced in f32 unless the accumulator is f16. `fusion` is `torch.compile`.
     """
 
@@ -45,8 +45,8 @@ class Setting:
         self.batchnorm_momentum = setting.get("batchnorm_momentum", "keep")
         self.optimizer = setting.get("optimizer")
         self.adam_eps = setting.get("adam_eps")
-        # Use the fused optimizer, as transformers' `Trainer` does, except for 16-bit parameters. For these, it computes in f32, where an
-        # epsilon of 1e-8 is not 0, whereas PyTorch's default computes in 16 bits.
+        # Use the fused optimizer, as transformers' `Trainer` does, except for 16-bit parameters. For these, the fused optimizer computes in
+        # f32, where an epsilon of 1e-8 is not 0, whereas PyTorch's default optimizer computes in 16 bits.
         self.fused_adam = self.param_dtype in (torch.float32, torch.float64)
         if self.device is None:
             raise UnsupportedSetting(f"the PyTorch peer does not support `backend={setting['backend']}`")

@@ -7,7 +7,7 @@ use crate::{Floor, Scale};
 /// Metric of a cell on both sides, with one value per process.
 #[derive(Debug, Clone, Copy)]
 pub struct Compared<'a> {
-    /// The metric. It determines the direction of improvement, which cells have similar noise, and whether processes must agree.
+    /// The metric. It determines the direction of improvement, the prior on the noise, and whether all processes must agree.
     pub metric: MetricName,
     /// The baseline's values.
     pub baseline: &'a [f64],
@@ -15,21 +15,20 @@ pub struct Compared<'a> {
     pub candidate: &'a [f64],
     /// Smallest relevant change; by default [`Floor::of`] the metric.
     pub floor: Floor,
-    /// Noise of this cell, if there is a history: [`crate::noise_fence`] on the floor's scale.
+    /// Usual change between runs of this cell ([`crate::noise_fence`]), on the floor's scale; `None` without a history.
     pub fence: Option<f64>,
     /// Standard error that more processes do not reduce: [`examples_error`] for accuracies, otherwise 0.
     pub shared_error: f64,
-    /// True if the runs of both sides were interleaved, so that both sides saw the same states of the machine.
+    /// True if the runs of both sides were interleaved. Both sides then saw the same states of the machine.
     pub turns: bool,
 }
 
-/// Returns true if all processes of each side have the same value.
+/// Returns true if all processes of each side have the same value. The sides may differ.
 pub(super) fn processes_agree(compared: &Compared<'_>) -> bool {
     let constant = |values: &[f64]| values.windows(2).all(|two| two[0] == two[1]);
     constant(compared.baseline) && constant(compared.candidate)
 }
 
-/// Returns the larger of floor and fence.
 pub(super) fn threshold(compared: &Compared<'_>) -> f64 {
     compared.floor.size.max(compared.fence.unwrap_or(0.0))
 }
@@ -42,10 +41,9 @@ pub(super) fn log_or_self(scale: Scale, value: f64) -> f64 {
     }
 }
 
-/// Computes the standard error of the difference of two accuracies due to the finite number of test examples, if it is unknown which
-/// examples each side predicts correctly. Both sides see the same examples and mostly agree, so the error is overestimated;
-/// [`crate::paired_accuracy`] detects much smaller differences if the predictions are available. Returns `None` without examples, or if an
-/// accuracy is not between 0 and 1.
+/// Computes the standard error of the difference of two accuracies due to the finite number of test examples. Treats the sides as
+/// independent, but they see the same examples and mostly agree. The error is therefore overestimated. If the predictions are available,
+/// [`crate::paired_accuracy`] detects much smaller differences. Returns `None` without examples, or if an accuracy is not between 0 and 1.
 pub fn examples_error(baseline: f64, candidate: f64, examples: u64) -> Option<f64> {
     let variance_of = |share: f64| {
         (0.0..=1.0)

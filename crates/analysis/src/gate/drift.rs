@@ -7,18 +7,18 @@ use mantissa_core::{MetricName, Unit};
 use super::compared::Compared;
 use crate::{Sample, Scale, Welch};
 
-/// Minimum number of cells for estimating a common shift.
+/// Minimum number of cells for a common shift, and of fences for their median.
 pub const GATE_MIN_DRIFT_CELLS: usize = 8;
 
 /// Maximum common shift that is attributed to clocks or other load on the machine, and subtracted. A smaller floor lowers the maximum.
 pub const GATE_MAX_DRIFT: f64 = 0.03;
 
-/// A common shift of more than this multiple of the median fence is attributed to the program. In the recorded runs, one in fifty
-/// exceeded it.
+/// A common shift beyond this multiple of the median fence is attributed to the program. In the recorded runs, one shift in fifty was
+/// larger.
 const GATE_FENCE_MULTIPLE: f64 = 2.0;
 
-/// A common shift of more than this share is attributed to the program even if the runs were not interleaved. No two recorded runs of the
-/// same program differ by as much.
+/// A common shift beyond this share (a factor of 1.5) is attributed to the program. Recorded runs of the same program never differ by as
+/// much.
 pub const GATE_MIN_PROGRAM_SHIFT: f64 = 0.5;
 
 /// Common shift of the cells of a metric.
@@ -30,8 +30,8 @@ pub(super) struct CommonShift {
     pub doubtful: bool,
 }
 
-/// Computes the common shift of each metric over the cells that were not interleaved, unless it is attributed to the program. Memory does
-/// not drift.
+/// Computes the common shift of each metric over the cells that were not interleaved. Omits shifts that are attributed to the program, and
+/// metrics that do not drift, such as memory.
 pub(super) fn common_shifts(
     family: &[Compared<'_>],
     tests: &[Option<Welch>],

@@ -22,7 +22,7 @@ pub(super) fn without_test(compared: &Compared<'_>, verdict: Verdict, change: Op
     }
 }
 
-/// Judges values that never vary. There is no ratio to 0, so a change from or to 0 is beyond any floor and reported as a difference.
+/// Judges deterministic values. A ratio to 0 does not exist, so a change from or to 0 exceeds any floor and is reported as a difference.
 pub(super) fn judge_exact(compared: &Compared<'_>) -> GateVerdict {
     let (before, after) = (compared.baseline[0], compared.candidate[0]);
     let no_ratio = before == 0.0 || after == 0.0;
@@ -48,7 +48,7 @@ pub(super) fn judge_exact(compared: &Compared<'_>) -> GateVerdict {
     without_test(compared, verdict, Some(change))
 }
 
-/// Judges a test, given the common shift of its metric, its p-value before and after adjustment, the level and the number of tests.
+/// Judges a test. `common` is the common shift of the metric, `members` the number of tests in the family.
 pub(super) fn judge_test(
     compared: &Compared<'_>,
     welch: Welch,

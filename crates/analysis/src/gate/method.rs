@@ -5,9 +5,9 @@ use crate::{Doubt, Scale};
 
 /// Method of judging a comparison.
 pub(super) enum Method {
-    /// Inconclusive without a test.
+    /// The verdict is inconclusive without a test.
     Inconclusive(Doubt),
-    /// Deterministic values that agree in all processes.
+    /// Deterministic values that agree in all processes of each side.
     Exact,
     /// Measurements, which are tested.
     Test,
@@ -32,7 +32,7 @@ pub(super) fn choose_method(compared: &Compared<'_>, repeats: usize) -> Method {
     let must_agree = compared.metric.is_counted()
         || compared.metric.is_learned()
         || compared.floor.scale == Scale::Difference;
-    // A ratio to 0 does not exist. An error that changes from 0 to another value is a finding even if it varies.
+    // A ratio to 0 does not exist. A change between 0 and positive values is therefore a finding, even if the positive values vary.
     let all_zero = |values: &[f64]| values.iter().all(|value| *value == 0.0);
     let all_positive = |values: &[f64]| values.iter().all(|value| *value > 0.0);
     let from_zero = compared.floor.scale == Scale::Ratio

@@ -11,14 +11,14 @@ use crate::{
     welch_ratio,
 };
 
-/// Minimum relative standard deviation of measurements, the same as for labels of outliers. If five measurements agree more closely, that
-/// is due to a coarse clock or chance.
+/// Minimum relative standard deviation of measurements, the same as for outlier labels. If five measurements agree more closely, the reason
+/// is a coarse clock or chance.
 pub const GATE_MIN_DEVIATION: f64 = 0.001;
 
 /// Prior of a metric, and the number of cells it was learned from.
 pub(super) type LearnedPrior = (Prior, usize);
 
-/// Learns a prior of the noise of each metric from the variances within both sides of all cells.
+/// Learns a prior on the noise of each metric from the within-side variances of all tested cells.
 pub(super) fn priors(family: &[Compared<'_>], methods: &[Method]) -> BTreeMap<MetricName, LearnedPrior> {
     let mut variances: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
     let tested = family
@@ -41,7 +41,7 @@ pub(super) fn priors(family: &[Compared<'_>], methods: &[Method]) -> BTreeMap<Me
         .collect()
 }
 
-/// Returns the variance within both sides, and its degrees of freedom.
+/// Returns the variance within the sides, pooled over both, and its degrees of freedom.
 fn within_sides(compared: &Compared<'_>) -> Option<(f64, f64)> {
     let levels = |values: &[f64]| match compared.floor.scale {
         Scale::Ratio => logarithms(values),

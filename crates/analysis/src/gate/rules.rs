@@ -1,7 +1,7 @@
 //! Requirements for findings: level, processes and looks.
 
-/// Maximum share of suites with any finding by chance, if the candidate equals the baseline. The test is two-sided, so half of it is for
-/// false regressions. The accepted rate of these is 1 %; the remaining margin is for noise that is not normal.
+/// Probability of any finding in a suite by chance, if the candidate equals the baseline. The test is two-sided, so half of it is for false
+/// regressions. The accepted rate of these is 1 %, which leaves a margin for noise that is not normal.
 pub const GATE_LEVEL: f64 = 0.01;
 
 /// Minimum number of processes on either side for a verdict.
@@ -10,13 +10,13 @@ pub const GATE_REPEATS: usize = 5;
 /// Requirements for findings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// Maximum share of suites with any finding by chance, if the candidate equals the baseline.
+    /// Maximum probability of any finding in a suite by chance, if the candidate equals the baseline.
     pub level: f64,
     /// Minimum number of processes on either side.
     pub repeats: usize,
-    /// Maximum number of looks at the same family, with more processes each time. The level is divided by it because each look is another
-    /// chance for a false positive. If processes agree and only the examples are a sample, further looks give nearly the same result, and
-    /// the level is not divided.
+    /// Maximum number of looks at the same family, each with more processes. The level is divided by it because each look is another chance
+    /// for a false positive. Accuracies that agree in all processes of a side keep the whole level: their only error is that of the test
+    /// examples, so further looks give nearly the same result.
     pub looks: u32,
 }
 

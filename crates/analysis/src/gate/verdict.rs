@@ -14,7 +14,7 @@ pub struct Change {
     pub scale: Scale,
     /// The measured change.
     pub value: f64,
-    /// Interval at [`crate::CONFIDENCE`]; a single point for values that never vary.
+    /// Interval at [`crate::CONFIDENCE`]; a single point for deterministic values.
     pub interval: Interval,
 }
 
@@ -27,7 +27,7 @@ pub struct GateVerdict {
     pub change: Option<Change>,
     /// Threshold for findings: the floor or the fence, whichever is larger.
     pub threshold: f64,
-    /// Common ratio of the cells of this metric, by which the change is corrected; 1 without a correction.
+    /// Common shift that was subtracted, as a ratio; 1 without a correction.
     pub drift: f64,
     /// p-value of the test; `None` without a test.
     pub p: Option<f64>,
@@ -41,14 +41,14 @@ pub struct GateVerdict {
 pub(super) struct Test {
     pub welch: Welch,
     pub scale: Scale,
-    /// Significance level of the test as the only finding of the family.
+    /// Significance level if this is the only finding of the family: the level divided by the number of tests.
     pub level: f64,
 }
 
 impl GateVerdict {
-    /// Computes the smallest true change that would be detected with probability [`GATE_POWER`] as the only finding of the family, for this
-    /// number of processes and this noise. The unit is that of the floor. Detection requires an estimate that is significant and beyond the
-    /// threshold. Returns `None` without a test, or if the cause of a common shift is unknown.
+    /// Computes the smallest true change that is detected with probability [`GATE_POWER`], for this number of processes and this noise.
+    /// Detection requires an estimate that is significant, as the only finding of the family, and beyond the threshold. The unit is that of
+    /// the floor. Returns `None` without a test, or if the cause of a common shift is unknown.
     pub fn catches(&self) -> Option<f64> {
         let Test { welch, scale, level } = self.test?;
         let student = StudentsT::new(0.0, 1.0, welch.freedom).ok()?;

@@ -15,11 +15,11 @@ use super::{
 };
 use crate::{buffers, parallel_init::init_chunks, storage::Stored};
 
-/// Columns per strip: three registers. The sums of a tile of 8 rows then take 24 of the 32 registers, which leaves room for columns and
-/// rows. The last strip has fewer registers if they are sufficient.
+/// Columns per strip: three registers. The sums of a tile of 8 rows then take 24 of the 32 registers. The other registers store columns and
+/// rows. The last strip uses fewer registers if its columns fit.
 const COLUMNS: usize = 3 * LANES;
 
-/// Values of the rows that are multiplied at a time: together with a strip of columns they fit into a core's L2 cache.
+/// Maximum number of values in the rows that are multiplied at a time. With a strip of columns, these rows fit into a core's L2 cache.
 const VALUES_PER_BLOCK: usize = 128 << 10;
 
 /// Maximum number of rows that are multiplied at a time.

@@ -109,8 +109,8 @@ mod intrinsics {
                 let first = register(columns[0]);
                 let second = register(columns[if R > 1 { 1 } else { 0 }]);
                 let third = register(columns[if R > 2 { 2 } else { 0 }]);
-                // Unrolled by hand, one row after the other: the compiler keeps neither arrays with a variable index in registers nor
-                // values that several rows depend on.
+                // Unrolled by hand, one row after the other. Otherwise the compiler spills arrays with a variable index, and values that
+                // several rows depend on, from registers to memory.
                 macro_rules! add {
                     ($($lane:literal)*) => { $(
                         // SAFETY: there are as many pairs in each lane as there are columns, and all bit patterns are
@@ -188,8 +188,8 @@ mod intrinsics {
     /// Prefetch distance in values: 4 KiB.
     const PREFETCH_DISTANCE: usize = 2048;
 
-    /// Computes the dot product of each row with `values`, in an order that does not depend on the number of rows. Prefetches `values`,
-    /// because weights stored as bf16 are streamed from memory; the rows stay in the caches.
+    /// Computes the dot product of each row with `values`, in an order that does not depend on the number of rows. Prefetches `values` (the
+    /// weights), which are streamed from memory. The rows stay in the caches.
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(super) fn dots<const N: usize>(rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
         let add = |sum: &mut __m512, a: [bf16; VALUES_PER_REGISTER], b: [bf16; VALUES_PER_REGISTER]| {

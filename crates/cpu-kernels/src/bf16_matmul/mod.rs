@@ -1,5 +1,5 @@
-//! Matmuls of bf16 matrices with the instruction `vdpbf16ps` of AVX512-BF16, which adds two products to a sum in f32. According to Intel's
-//! manual, each addition rounds to nearest even, and subnormal operands and sums are treated as zero. PyTorch computes in the same way on
+//! Matmuls of bf16 matrices with the instruction `vdpbf16ps` of AVX512-BF16, which adds two products to an f32 sum. According to Intel's
+//! manual, each addition rounds to nearest even, and subnormal operands and sums are treated as zero. PyTorch uses the same arithmetic on
 //! these processors.
 //!
 //! Columns are first rearranged to the order in which the instruction reads them: in strips of a few columns, with values adjacent in depth

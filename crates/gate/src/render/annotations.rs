@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{ChangeVerdict, Failure, FindingKind, GateReport, gate_report::pluralize};
 
-/// Number of errors that GitHub shows for a step, and also of warnings.
+/// Maximum number of errors, and of warnings, that GitHub shows for a step.
 const MAX_SHOWN: usize = 10;
 /// Maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 200;
@@ -16,8 +16,8 @@ const MAX_TITLE_CHARS: usize = 200;
 const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// Renders a gate report as annotations. Each failing regression is an error. Each allowed regression and each changed precision or kernel
-/// is a warning. One more annotation counts the inconclusive comparisons; it is an error if the gate is strict, otherwise a warning. GitHub
-/// shows at most ten errors and ten warnings, so no more are rendered. The last line is a notice with the verdict and the number of omitted
+/// is a warning. One more annotation counts the inconclusive comparisons: an error if the gate is strict, otherwise a warning. Renders at
+/// most ten errors and ten warnings because GitHub shows no more. The last line is a notice with the verdict and the number of omitted
 /// annotations.
 pub fn annotations(report: &GateReport) -> String {
     let errors: Vec<String> = report
@@ -73,7 +73,7 @@ fn inconclusive_message(report: &GateReport) -> impl Iterator<Item = String> {
     iter::once(text).filter(|_| report.inconclusive > 0)
 }
 
-/// Renders changes of the precision or the kernel that are neither better nor worse.
+/// Renders the findings about existing cells that are neither better nor worse.
 fn changed_findings(report: &GateReport) -> impl Iterator<Item = String> {
     let cells = report.comparison.cells.iter();
     cells.flat_map(|cell| {
@@ -109,7 +109,7 @@ fn command(level: &str, title: &str, message: &str) -> String {
     )
 }
 
-/// Escapes the message of a workflow command as the runner of GitHub decodes it.
+/// Escapes the message of a workflow command in the way that GitHub's runner decodes it.
 fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }

@@ -16,8 +16,8 @@ struct Metric {
     upper_value: Option<f64>,
 }
 
-/// Renders a benchmark per cell, with a name of at most 1,024 bytes, and a measure per metric, named by its slug (`step-seconds`). Units
-/// are those of the records.
+/// Renders a benchmark per cell and a measure per metric, in the units of records. The name of a benchmark has at most 1,024 bytes. The
+/// name of a measure is the slug of its metric (`step-seconds`).
 pub fn bencher(measurements: &Measurements<'_>) -> String {
     let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = measurements
         .cells

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{CellEstimates, Measurements};
 
-/// Entry that the action reads. The action computes the ratio to the value of the previous commit.
+/// Entry that the action reads and compares with the previous commit.
 #[derive(Serialize)]
 struct Benchmark {
     name: String,
@@ -18,7 +18,7 @@ struct Benchmark {
     extra: String,
 }
 
-/// Renders the metrics for which `better` values are better, in the units of records. Always omits `magnitude_bias`, whose best value is 0.
+/// Renders the metrics whose direction of improvement is `better`, in the units of records. Omits `magnitude_bias`, whose best value is 0.
 pub fn benchmark_action(measurements: &Measurements<'_>, better: Better) -> String {
     let benchmarks: Vec<Benchmark> = measurements
         .cells

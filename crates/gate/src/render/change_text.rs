@@ -5,12 +5,12 @@ use mantissa_report::{ABSENT, Scale};
 use super::escape::shorten;
 use crate::{Change, ComparedCell};
 
-/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. There is one limit for each, so that a long suite
-/// does not hide the setting.
+/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. Each has its own limit, so that a long suite does
+/// not hide the setting.
 const MAX_SUITE_CHARS: usize = 40;
 const MAX_WORKLOAD_CHARS: usize = 40;
 const MAX_SETTING_CHARS: usize = 80;
-/// Ratios of at least this factor, or of less than its inverse, are printed as a factor instead of percent.
+/// Ratios of at least this value, or less than its inverse, are printed as a factor instead of percent.
 const MIN_FACTOR: f64 = 3.0;
 /// p-values below this are printed as `< 0.0001`.
 const MIN_P: f64 = 1e-4;
@@ -41,7 +41,7 @@ pub(crate) struct ChangeText {
     pub after: String,
     /// The change with its interval, the common drift of all cells, and the run-to-run noise.
     pub change: String,
-    /// p-value: the one adjusted for all comparisons, if available.
+    /// Adjusted p-value, or the unadjusted one if there is none.
     pub p: String,
 }
 
@@ -104,7 +104,7 @@ fn drift_and_noise(change: &Change, scale: Scale) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// Returns the unit of a difference on this scale: percentage points, or nothing.
+/// Returns the unit of a difference: ` points` on a percent scale, otherwise empty.
 fn points(scale: Scale) -> &'static str {
     match scale.unit {
         "%" => " points",

@@ -1,7 +1,7 @@
 //! Sanitization of untrusted text.
 
-/// Returns the text as one line, without characters that terminals, XML or GitHub interpret. Replaces control characters and characters
-/// that change the text direction by `�`, and line breaks and tabs by spaces.
+/// Returns the text as one line, without characters that terminals, XML or GitHub interpret. Line breaks and tabs become spaces. Other
+/// control characters, and those that change the text direction, become `�`.
 pub(crate) fn sanitize(text: &str) -> String {
     let replacement = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
@@ -29,7 +29,7 @@ pub(crate) fn truncate(text: &str, max_chars: usize) -> String {
 
 /// Applies [`sanitize`], then [`truncate`].
 pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
-    // Keep one character more than `max_chars`, so that `truncate` sees that the text is longer.
+    // Keep one character more than `max_chars`, so that `truncate` detects a longer text.
     let end = text
         .char_indices()
         .nth(max_chars + 1)

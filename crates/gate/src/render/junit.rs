@@ -1,4 +1,4 @@
-//! JUnit XML for Jenkins, GitLab and others (the schema of Jenkins' xUnit plugin, `junit-10.xsd`).
+//! JUnit XML for Jenkins, GitLab and others, in the schema of Jenkins' xUnit plugin (`junit-10.xsd`).
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ const MAX_NAME_CHARS: usize = 500;
 const MAX_LINE_CHARS: usize = 2000;
 
 /// Renders a test suite for each suite and a test case for each cell. A failing case lists its regressions. A case with inconclusive
-/// comparisons is skipped, or an error if the gate is strict. The output of a case contains the details. Durations are omitted because the
-/// gate does not measure them.
+/// comparisons is skipped, or an error if the gate is strict. The output of a case contains the details. Omits durations, which the gate
+/// does not measure.
 pub fn junit(report: &GateReport) -> String {
     let mut suites: BTreeMap<&str, TestSuite> = BTreeMap::new();
     for (index, cell) in report.comparison.cells.iter().enumerate() {
@@ -109,8 +109,8 @@ fn failure_status(report: &GateReport, failing: &[&Failure]) -> TestCaseStatus {
     status
 }
 
-/// Returns the status of a case without regressions: success; skipped without comparisons or with inconclusive ones; an error if the gate
-/// is strict and a comparison is inconclusive.
+/// Returns the status of a case without regressions. Inconclusive comparisons are an error in a strict gate; otherwise the case is skipped.
+/// A case without comparisons is also skipped. All other cases succeed.
 fn non_failing_status(report: &GateReport, cell: &ComparedCell) -> TestCaseStatus {
     let is_inconclusive = |outcome: &ChangeVerdict| *outcome == ChangeVerdict::Inconclusive;
     let found = cell.findings.iter().map(|finding| finding.verdict);

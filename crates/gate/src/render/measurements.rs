@@ -1,4 +1,4 @@
-//! Measurements of one run, for programs that store the results of many runs: an estimate over processes per cell and metric.
+//! Measurements of one run for programs that store many runs: one estimate over processes for each cell and metric.
 
 use std::collections::BTreeMap;
 
@@ -55,12 +55,12 @@ impl CellEstimates<'_> {
         &self.measured.cell
     }
 
-    /// Maximum length of a name before the identity of the cell, in bytes.
+    /// Maximum length of a name before the seed and the identity of the cell, in bytes.
     const MAX_NAME_BYTES: usize = 900;
 
-    /// Returns a name that is stable across runs and has at most 1,024 bytes: `smoke/matmul · bf16-true · size 512 [547d2bc4619f9cff]`. The
-    /// name lists the axes that differ from their defaults, and does not depend on the other cells of the run. The identity distinguishes
-    /// cells that differ in sizes, such as those of another profile.
+    /// Returns a name of at most 1,024 bytes that is stable across runs, e.g.
+    /// `smoke/matmul · bf16-true · size 512 · seed 1 [547d2bc4619f9cff]`. It lists the axes that differ from their defaults, and does not
+    /// depend on other cells. The identity distinguishes cells of different sizes, such as those of two profiles.
     pub fn series(&self) -> String {
         let cell = self.cell();
         let mut name = format!(
@@ -98,7 +98,7 @@ fn estimates(measured: &MeasuredCell) -> BTreeMap<MetricName, Estimate> {
     let predicts_tokens = measured.cell.workload.predicts_tokens();
     let estimated = readings.into_iter().filter_map(|(metric, readings)| {
         let estimate = match example_count(metric, &readings) {
-            // The tokens of one passage are not independent.
+            // Wilson's interval requires independent examples, but the tokens of one passage are not.
             Some(_) if predicts_tokens => without_interval(median_estimate(metric, &readings, seed)?),
             Some(n) => share_estimate(&readings, n)?,
             None => median_estimate(metric, &readings, seed)?,
@@ -108,7 +108,7 @@ fn estimates(measured: &MeasuredCell) -> BTreeMap<MetricName, Estimate> {
     estimated.collect()
 }
 
-/// Returns the number of examples if the metric is a share of examples.
+/// Returns the smallest number of examples of any process, if the metric is a share of examples.
 fn example_count(metric: MetricName, readings: &[Reading]) -> Option<u64> {
     let is_share = matches!(
         metric,
@@ -133,7 +133,7 @@ fn share_estimate(readings: &[Reading], n: u64) -> Option<Estimate> {
     })
 }
 
-/// Computes the median over processes. Rates are converted to times first, as in the tables.
+/// Computes the median over processes. Converts rates to times first, as the tables do.
 fn median_estimate(metric: MetricName, readings: &[Reading], seed: u64) -> Option<Estimate> {
     let inverted = is_rate(metric) && readings.iter().all(|reading| reading.value > 0.0);
     let invert = |value: f64| if inverted { 1.0 / value } else { value };

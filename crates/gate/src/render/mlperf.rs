@@ -28,8 +28,8 @@ struct Line<'a> {
     metadata: Metadata<'a>,
 }
 
-/// Metadata of a value. `mllog` requires the source location of the log call, for which placeholders are written; the other fields are
-/// specific to Mantissa.
+/// Metadata of a value. `file` and `lineno` are placeholders for the source location that `mllog` requires. The other fields are specific
+/// to Mantissa.
 #[derive(Default, Serialize)]
 struct Metadata<'a> {
     file: &'static str,
@@ -62,8 +62,8 @@ struct Metadata<'a> {
     method: Option<&'a str>,
 }
 
-/// Renders one line for the run, then for each cell its setting, the observed precision and the metrics. Every line is a point in time with
-/// the start time of the run. The namespace is the identity of the cell.
+/// Renders one line for the run, then lines for the setting, observed precision and metrics of each cell. Every line is a point in time,
+/// the start of the run. The namespace is the identity of the cell.
 ///
 /// # Errors
 /// Fails if the start time of the run is invalid.
@@ -211,9 +211,9 @@ fn operand_format(measured: &MeasuredCell) -> Option<&'static str> {
     }
 }
 
-/// Returns the format of [`operand_format`] under the keys of MLPerf. For a model, the observed format applies to all matmuls if it equals
-/// the requested one. Otherwise it describes only some layers (linear, convolution or attention), and the result is empty. A cell has one
-/// device, so the key for communication is omitted.
+/// Returns the format of [`operand_format`] under the keys of MLPerf. For a model, the observed format applies to all matmuls only if it
+/// equals the requested one. Otherwise it describes only some layers, and the result is empty. Omits the key for communication because a
+/// cell has one device.
 fn precision_values(measured: &MeasuredCell) -> Vec<(&'static str, &'static str)> {
     const LINEAR: &str = "lowest_numerical_precision_in_linear";
     const ATTENTION: &str = "lowest_numerical_precision_in_attn";

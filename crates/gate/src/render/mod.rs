@@ -1,4 +1,4 @@
-//! Output formats of comparisons and measurements. Every function is pure: the same input gives the same bytes. Missing values are omitted.
+//! Output formats of comparisons and measurements. The same input always gives the same bytes. Missing values are omitted.
 //!
 //! Formats of a comparison: [`markdown`] for pull requests, [`terminal_tables`], [`annotations`] for GitHub Actions, [`junit`]. Formats of
 //! a run: [`benchmark_action`], [`bencher`], [`openmetrics`], [`mlperf`].

@@ -39,8 +39,8 @@ const PARTS: [Part; 3] = [
     },
 ];
 
-/// Renders three gauges per metric: the value and both ends of its interval. Each cell is a point, labelled with the suite, workload,
-/// identity, seed and every axis of the setting. Values are in the units of records, without timestamps, because scrapers add timestamps.
+/// Renders three gauges per metric: the value and both ends of its interval. Each cell is a point with labels for suite, workload,
+/// identity, seed and every axis of the setting. Values are in the units of records. Scrapers add the timestamps.
 pub fn openmetrics(measurements: &Measurements<'_>) -> String {
     let mut out = String::new();
     run_info(&mut out, measurements);
@@ -74,7 +74,7 @@ fn run_info(out: &mut String, measurements: &Measurements<'_>) {
     let labels = properties
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
-    // Prometheus' own text parser, which the textfile collector uses, does not support the type `info`.
+    // A gauge, because the Prometheus text parser of the textfile collector does not support the type `info`.
     out.push_str("# TYPE mantissa_run_info gauge\n# HELP mantissa_run_info The measured run.\n");
     let _ = writeln!(out, "mantissa_run_info{{{}}} 1", join_labels(labels));
 }
@@ -146,7 +146,7 @@ fn name(metric: MetricName, part: &str) -> String {
     }
 }
 
-/// Returns the unit in OpenMetrics terms; empty for a count.
+/// Returns the OpenMetrics name of the unit; empty for a count.
 fn unit(metric: MetricName) -> &'static str {
     match metric.unit() {
         Unit::Seconds => "seconds",

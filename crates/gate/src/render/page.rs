@@ -1,6 +1,6 @@
 //! Markdown page with a limited length.
 
-/// Maximum length of a GitHub comment, in characters. A [`Page`] has at most as many bytes, and therefore not more characters.
+/// Maximum length of a GitHub comment, in characters. A [`Page`] has at most this many bytes, so it cannot exceed the limit.
 pub const MAX_COMMENT_LENGTH: usize = 65_536;
 /// Space reserved for the number of omitted rows and the end of the page, in bytes.
 const RESERVE: usize = 1000;
@@ -39,7 +39,7 @@ impl Page {
         }
     }
 
-    /// Adds a paragraph even if only the reserved space is left. For short texts, such as the number of omitted rows.
+    /// Adds a paragraph even if only the reserved space is left. Use it for short texts, such as the number of omitted rows.
     pub fn paragraph(&mut self, text: &str) {
         self.out.push_str(text);
         self.out.push_str("\n\n");

@@ -40,12 +40,12 @@ pub(crate) struct InconclusiveGroup<'a> {
     pub reason: &'a str,
     pub changes: usize,
     pub cells: usize,
-    /// Relative change that would be detected in each of these comparisons with a power of 95 %.
+    /// Relative change that is detected in each of these comparisons with a power of 95 %.
     pub catches: Option<f64>,
 }
 
 impl InconclusiveGroup<'_> {
-    /// Formats the relative change that would be detected in all of these comparisons: `±12.0 %`.
+    /// Formats the relative change that is detected in each of these comparisons: `±12.0 %`.
     pub fn detectable_change(&self) -> String {
         match self.catches {
             Some(share) if share.is_finite() => format!("±{:.1} %", 100.0 * share),

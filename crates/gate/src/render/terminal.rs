@@ -9,14 +9,13 @@ use super::{
 };
 use crate::{Change, ChangeVerdict, ComparedCell, GateReport};
 
-/// Columns are not truncated below this width.
+/// Minimum width of a truncated column, in characters.
 const MIN_WIDTH: usize = 8;
 /// Maximum number of rows in tables that do not list regressions. The other rows are counted.
 const MAX_ROWS: usize = 20;
 
 /// Returns tables of regressions, allowed regressions, other findings, inconclusive comparisons with their reasons, and improvements. Omits
-/// empty tables. Printed with one border character and two spaces per column, a table is at most `width` wide, unless its right-aligned
-/// columns need more.
+/// empty tables. A table is at most `width` characters wide, including borders, unless its right-aligned columns need more.
 pub fn terminal_tables(report: &GateReport, width: usize) -> Vec<Table> {
     let tables = [
         regressions(report),
@@ -114,7 +113,7 @@ fn inconclusive(report: &GateReport) -> Table {
             sanitize(group.reason),
         ]
     });
-    // `detectable`: relative change at which each of them is detected with a power of 95 %.
+    // `detectable`: relative change that is detected in each comparison with a power of 95 %.
     let head = [
         ("changes", Align::Right),
         ("cells", Align::Right),
@@ -145,7 +144,7 @@ fn limit_rows(mut table: Table) -> Table {
     table
 }
 
-/// Truncates the widest left-aligned columns until the table is at most `width` wide.
+/// Truncates the widest left-aligned columns until the table fits into `width` characters.
 fn fit_to_width(mut table: Table, width: usize) -> Table {
     let length = |text: &str| text.chars().count();
     let columns = table.header.len();

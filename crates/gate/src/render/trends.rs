@@ -7,7 +7,7 @@ use mantissa_report::{Direction, TrendChangePoint, TrendLine, TrendRun, Trends};
 use crate::{ChangePoint, ChangeVerdict, History, Point, Trend};
 
 impl History {
-    /// Converts trends for a page or a terminal, which show `name` as the name of the history.
+    /// Converts trends for a page or a terminal. `name`: the displayed name of the history.
     pub fn to_trends(&self, name: &str, trends: &[Trend]) -> Trends {
         let runs: BTreeSet<(&str, &str)> = self
             .entries()

@@ -22,8 +22,8 @@ use crate::{
     tensor_ops::{primitive, tensor_of},
 };
 
-/// Clamps a finite value to the range of a format. Modules mask with the lowest number of the format of a tensor, which is f64 in a
-/// recording.
+/// Clamps a finite value to the range of a format. Modules mask scores with the lowest value of the tensor's format, which is f64 in a
+/// recording and would overflow in a narrower format.
 fn clamp_to_finite(value: ScalarIr, format: DType) -> Scalar {
     match (value, format.finfo()) {
         (ScalarIr::Float(value), Some(limits)) if value.is_finite() => {
@@ -145,7 +145,7 @@ impl Replay {
         self.put(second, values.1);
     }
 
-    /// Executes an operation that only floats have.
+    /// Executes an operation that only float tensors support.
     pub(super) fn float(&mut self, operation: &FloatOperationIr) {
         use FloatOperationIr as Op;
         match operation {
@@ -187,7 +187,7 @@ impl Replay {
                 self.put(&op.out, output);
             }
 
-            // Drawn in f32 in every setting, so that a seed yields the same numbers in all settings.
+            // Random numbers are drawn in f32, so that a seed yields the same numbers in all settings.
             Op::Random(op) => {
                 let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
                 let drawn = Dispatch::float_random(shape, op.distribution, device, DType::F32.into());

@@ -1,11 +1,10 @@
 //! Pattern matching of layers in a recording.
 //!
-//! burn decomposes some layers before a device receives them: linear layers always; softmax, norms and attention on a device
-//! with autodiff. If these layers were executed step by step, a 16-bit setting would round after each step. This module replaces the steps
-//! by the layer.
+//! burn decomposes some layers into steps before a device receives them: linear layers always; softmax, norms and attention on a device
+//! with autodiff. A 16-bit setting would round after each step. This module therefore replaces the steps by the layer.
 //!
-//! The steps are not hard-coded. To test a candidate, this module records the layer with burn, on inputs of the same shapes, and compares
-//! the steps with those of the recording.
+//! The steps are not hard-coded. To test if a recording contains a layer, this module lets burn record that layer on inputs of the same
+//! shapes. It then compares both sequences of steps.
 
 mod decomposition;
 mod patterns;
@@ -28,7 +27,7 @@ use self::decomposition::{Expected, is_computed};
 /// Name of the custom operation for dropout. burn does not have one.
 pub(super) const DROPOUT: &str = "dropout";
 
-/// Layer, and the number of operations that it replaces.
+/// Layer as one operation, and the number of operations that it replaces.
 type Layer = (OperationIr, usize);
 
 /// Replaces the steps of layers in a recording by the layers.
@@ -61,7 +60,7 @@ pub(super) fn match_layers(
 struct Steps<'a> {
     operations: &'a [OperationIr],
     values: &'a BTreeMap<TensorId, TensorData>,
-    /// Reads of each tensor.
+    /// Number of reads of each tensor.
     reads: &'a HashMap<TensorId, usize>,
 }
 
@@ -124,7 +123,8 @@ impl Steps<'_> {
         })
     }
 
-    /// Returns the output of a layer and its number of steps, if the operations begin with the steps that burn records for this layer.
+    /// Returns the output of a layer and its number of steps. Returns `None` if the operations do not begin with the steps that burn
+    /// records for this layer, or if later operations read an intermediate result.
     fn match_steps(
         &self,
         name: (&'static str, &[f64]),
@@ -158,7 +158,7 @@ impl Steps<'_> {
     }
 }
 
-/// Returns an operation with other tensor IDs, and with the same read status for all tensors.
+/// Returns the operation with renamed tensor IDs and one read status for all tensors, so that operations can be compared.
 fn with_tensor_ids(operation: &OperationIr, ids: &HashMap<TensorId, TensorId>) -> OperationIr {
     struct Renames<'a>(&'a HashMap<TensorId, TensorId>);
     impl IrVisitorMut for Renames<'_> {

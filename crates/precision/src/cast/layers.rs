@@ -25,7 +25,8 @@ use crate::{
     tensor_ops::{primitive, round, tensor_of, wide},
 };
 
-/// Pads images `[n, c, h, w]` with zeros: pairs of (before, after), by rows and by columns.
+/// Pads images `[n, c, h, w]` with zeros. `padding` contains the numbers of zeros (before, after) for rows and for
+/// columns.
 fn pad(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
     let options = (&images.device(), images.dtype());
     (2..4)
@@ -163,7 +164,8 @@ fn softmax(input: DispatchTensor, dim: usize) -> DispatchTensor {
     }
 }
 
-/// Computes a sigmoid, in f64 for f64 inputs: some backends implement it only in f32.
+/// Computes a sigmoid. For f64 inputs this formula computes in f64, because some backends implement the sigmoid only in
+/// f32.
 fn sigmoid(input: DispatchTensor) -> DispatchTensor {
     if input.dtype() != DType::F64 {
         return compute_wide(input, Dispatch::sigmoid);

@@ -41,20 +41,20 @@ use crate::Compute;
 /// assert_eq!(output.dtype(), DType::BF16);
 /// ```
 ///
-/// Matmuls and convolutions without controlled precision are rejected: transposed, deformable, dilated and three-dimensional convolutions
-/// panic, and so do strides that differ between rows and columns, since their precision would depend on the backend's kernel.
-/// Operations of backend extensions panic, too.
+/// A run panics on convolutions whose precision would depend on the backend's kernel: transposed, deformable, dilated and three-dimensional
+/// convolutions, and strides that differ between rows and columns. Quantization, Fourier transforms, CTC losses, collective operations and
+/// operations of backend extensions panic as well.
 ///
-/// Layers that a module composes of operations (burn's SiLU, its RMS norm, its recurrent layers) are rounded after each operation, as
-/// in PyTorch. A tensor multiplied with itself counts as a power.
+/// Layers that a module composes of operations (burn's SiLU, its RMS norm, its recurrent layers) are rounded after each operation, as in
+/// PyTorch. A tensor multiplied with itself counts as a power, which autocast computes in the format of the parameters.
 ///
 /// A recording contains shapes but not values. A module panics, with burn's message, if it reads a tensor that it has computed, trains
 /// a batch norm with running statistics, computes gradients, or calls `to_device` on a tensor in training. `detach()` is not recorded:
 /// gradients pass through it.
 ///
-/// In the module, floats are f64, regardless of their format in the replay. If a module casts one operand of an operation to a named
-/// format, it has to cast the other operand as well. `x.cast(y.dtype())` has no effect if the module has cast neither `x` nor `y`. Casts
-/// to f64 are not recorded.
+/// In the recorded module, float tensors have dtype f64, regardless of their format in the replay. If a module casts one operand of an
+/// operation to a named format, it has to cast the other operand as well. `x.cast(y.dtype())` has no effect if the module has cast neither
+/// `x` nor `y`. Casts to f64 are not recorded.
 ///
 /// Each run records the module again, which takes time on the host but not on the device.
 #[derive(Debug, Clone, Copy)]

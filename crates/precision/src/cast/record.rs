@@ -32,13 +32,13 @@ pub(super) fn on_capture_device<T>(work: impl FnOnce(&Device) -> T) -> T {
     work(&device.0)
 }
 
-/// Creates a capture device whose default float format is f64. A module's cast to another format is then recorded, whereas
-/// burn omits casts that do not change the format.
+/// Creates a capture device whose default float format is f64. burn omits casts that do not change the format. With this default, casts to
+/// any format but f64 are recorded.
 fn capture_device() -> Device {
     let device = Device::capture();
     let configured = device.capture_scope(|scope| {
         for mut device in [device.clone(), device.clone().autodiff()] {
-            // The second call is an error if both are one entry of burn's registry.
+            // The second call fails if burn's registry stores both devices as one entry. This error is harmless.
             let _ = device.configure(FloatDType::F64);
         }
         scope.complete([], [])
@@ -47,8 +47,8 @@ fn capture_device() -> Device {
     device
 }
 
-/// Cache of the tensors that a module creates and that are not parameters, such as tables of positions. They are computed in the first
-/// run of the module.
+/// Cache of the tensors, other than parameters, that a module creates, such as tables of positions. The first run of the module computes
+/// them.
 ///
 /// Use one cache per module, setting, training mode and device.
 #[derive(Clone)]

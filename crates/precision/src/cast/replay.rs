@@ -29,7 +29,7 @@ use crate::{
 /// State of the execution of a recording.
 pub(super) struct Replay {
     pub compute: Compute,
-    /// Device on which tensors are created: without autodiff, since they are constants.
+    /// Device on which new tensors are created. It has no autodiff, since new tensors are constants.
     pub device: Device,
     values: BTreeMap<TensorId, TensorData>,
     tensors: HashMap<TensorId, DispatchTensor>,
@@ -37,7 +37,7 @@ pub(super) struct Replay {
     reads: HashMap<TensorId, usize>,
     /// Formats of tensors before casts by the module.
     before_cast: HashMap<TensorId, DType>,
-    /// Tensors to cache for later replays, with their index.
+    /// Tensors to cache for later replays, each with its index in the order of creation.
     to_cache: HashMap<TensorId, (usize, Constants)>,
 }
 
@@ -147,8 +147,8 @@ impl Replay {
         true
     }
 
-    /// Returns the operations that the output needs, and all operations that compute uncached constants, needed or not: otherwise the
-    /// random numbers would depend on which constants are needed.
+    /// Returns the operations that the output needs, and all operations that compute uncached constants. The latter include constants that
+    /// the output does not need: skipping them would change the random numbers of the others.
     fn needed_operations<'a>(
         &self,
         operations: &'a [OperationIr],
@@ -248,7 +248,7 @@ impl Replay {
         }
     }
 
-    /// Returns the target format of a cast: the explicit one, or else the format of the tensor before an earlier cast.
+    /// Returns the target format of a cast: the explicit one, or else the format that the tensor had before earlier casts.
     pub fn cast_target(&self, from: &TensorIr, to: &TensorIr, format: DType) -> DType {
         match has_explicit_format(to) {
             true => to.dtype,

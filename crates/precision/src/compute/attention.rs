@@ -15,8 +15,8 @@ use crate::{
 
 impl Compute {
     /// Computes attention of `query` `[n, heads, queries, width]` to `key` and `value` `[n, heads / group, keys, width]` under `mask`.
-    /// Groups of `group` adjacent heads share keys and values. Runs either two matmuls and a softmax, each in the format of its class, with
-    /// `dropout` applied to the attention weights, or one fused kernel, which defines the arithmetic.
+    /// Groups of `group` adjacent heads share keys and values. Attention in separate steps runs two matmuls and a softmax, each in the
+    /// format of its class, and applies `dropout` to the attention weights. Fused attention runs one kernel, which defines the arithmetic.
     ///
     /// # Panics
     /// If attention is fused and there is a `dropout` or a bias, which the fused kernel does not support.

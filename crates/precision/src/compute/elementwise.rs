@@ -29,8 +29,8 @@ impl Compute {
     pub fn silu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Silu, [input]);
         let dtype = input.dtype();
-        // burn's sigmoid computes in f32 on GPUs. The f64 formula overflows only for x below -709, a range that it is
-        // not used for.
+        // burn's sigmoid computes in f32 on GPUs. The f64 formula overflows only for x below -709, which is outside the
+        // range of its use.
         let output = match dtype {
             DType::F64 => input.clone() / (input.neg().exp() + 1.0),
             _ => activation::silu(wide(input)),
@@ -60,7 +60,7 @@ impl Compute {
         }
     }
 
-    /// Computes the maximum of each element and 0, in the format of the input.
+    /// Computes `max(x, 0)` of each element, in the format of the input.
     pub fn relu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         tensor_of(Dispatch::relu_forward(primitive(input)))
     }

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Compute {
-    /// Looks up `rows` `[n]` of a `table` `[rows, width]` and returns `[n, width]`. The gradient of a row that is read several
-    /// times is summed in at least f32 and rounded once, as PyTorch's embedding does on CUDA: a sum of ones in bf16 stops at 256.
+    /// Looks up `rows` `[n]` of a `table` `[rows, width]` and returns `[n, width]`. For a row that is read several times, the gradient is
+    /// summed in at least f32 and rounded once, as in PyTorch on CUDA. A running sum of ones in bf16 would stop at 256.
     pub fn embedding(&self, table: Tensor<2>, rows: Tensor<1, Int>) -> Tensor<2> {
         tensor_of(Dispatch::embedding_lookup(primitive(table), rows.into_dispatch()))
     }

@@ -1,9 +1,9 @@
 //! Fused attention on GPUs.
 //!
 //! burn's autotuner also considers two matmuls and a softmax, whose precision is not controlled. Here only fused
-//! kernels compete: on the matrix units, for which cubek uses f16 tiles and therefore supports only f16 inputs, or on
-//! the ordinary multipliers, where tiles have the format of the inputs. No kernel supports f64, which is computed in
-//! separate steps.
+//! kernels compete. Kernels on the matrix units (tensor cores) support only f16 inputs, because cubek uses f16 tiles
+//! there. Kernels on the ordinary multipliers use tiles in the format of the inputs. No kernel supports f64, so f64
+//! attention runs in separate steps.
 
 use std::sync::Arc;
 
@@ -38,7 +38,8 @@ use super::{
 };
 use crate::{MatmulMode, attention::lowest, backend::PrecisionBackend, output_shapes::attention_shape};
 
-/// Queries, keys, values, padding, and true for trials of the tuner, whose output is not read.
+/// Inputs of a launch: queries, keys and values, the padding, and true for trials of the tuner, whose output is not
+/// read.
 type Operands = ([CubeTensor; 3], CubeTensor, bool);
 type Set = TunableSet<AttentionAutotuneKey, Operands, CubeTensor>;
 type Launch = dyn Fn(Operands) -> Result<CubeTensor, String> + Send + Sync;
@@ -113,7 +114,8 @@ fn kernels() -> Vec<(String, Box<Launch>)> {
 }
 
 fn candidates() -> Set {
-    // A later group is tried only if no kernel of an earlier one launches. The first entry must support all shapes.
+    // The tuner tries a group with lower priority only if no kernel with higher priority launches. The first entry must
+    // support all shapes.
     let units = TuneGroup::new("matrix units", |_: &AttentionAutotuneKey| 1);
     let ordinary = TuneGroup::new("ordinary", |_: &AttentionAutotuneKey| 0);
     let kernels: Arc<[_]> = kernels().into();
@@ -121,8 +123,8 @@ fn candidates() -> Set {
         |_: &AttentionAutotuneKey, (inputs, padding, _): &Operands| (inputs.clone(), padding.clone(), true);
     (0..kernels.len()).fold(TunableSet::new(key, trial), |set, chosen| {
         let all = kernels.clone();
-        // The tuner chooses one kernel for all similar shapes, but those on the matrix units do not support every number
-        // of queries. The first kernel does.
+        // The tuner chooses one kernel for all similar shapes. Kernels on the matrix units do not support every number
+        // of queries, so the first kernel is the fallback.
         let launch = move |operands: Operands| {
             let (.., trial) = operands;
             match (all[chosen].1)(operands.clone()) {

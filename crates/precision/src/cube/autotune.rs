@@ -1,8 +1,8 @@
 //! Autotuning among the kernels of one arithmetic, with cubecl's autotuner.
 //!
 //! A launch that returns an error leaves its output unwritten, so the next kernel of the same arithmetic is launched.
-//! If none of them supports a matmul, the code panics instead of returning undefined values. The worker process reports
-//! the panic as a status.
+//! If none of these kernels supports a matmul, the code panics instead of returning undefined values. The worker
+//! process reports the panic as the status of its cell.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ fn set_on_ordinary_units(candidates: Vec<Candidate>) -> Set {
 }
 
 fn set_on_matrix_units(candidates: Vec<Candidate>) -> Set {
-    // A later group is tried only if no kernel of an earlier one launches.
+    // The tuner tries a group with lower priority only if no kernel with higher priority launches.
     let units = TuneGroup::new("matrix units", |_: &MatmulAutotuneKey| 1);
     let rounded = TuneGroup::new("rounded operands", |_: &MatmulAutotuneKey| 0);
     // The first entry must support all shapes.
@@ -187,7 +187,7 @@ mod lavapipe_full {
         static NONE: Tuner = local_tuner!("none-launches");
         let (lhs, rhs, expected) = operands_and_product(&device);
 
-        // Like the set for matrix units: one group is tried first, and another as fallback.
+        // Two groups, like the set for matrix units: the second one is the fallback of the first.
         fn two_groups(_: Vec<Candidate>) -> Set {
             let first = TuneGroup::new("first", |_: &MatmulAutotuneKey| 1);
             let last = TuneGroup::new("last", |_: &MatmulAutotuneKey| 0);
@@ -216,7 +216,8 @@ mod lavapipe_full {
         let Some(device) = vulkan() else { return };
         static ALIKE: Tuner = local_tuner!("alike");
         let (lhs, rhs, expected) = operands_and_product(&device);
-        // A tuner with a single candidate chooses it without a trial. This one launches only in trials.
+        // The set contains only the failing candidate. The tuner chooses a single candidate without a trial, and the launch falls back to
+        // `naive`.
         let set = |_| {
             let naive = ordinary_candidates(Accumulator::F32).remove(0);
             let mut tunables = tunables(vec![naive, failing("chosen")]);

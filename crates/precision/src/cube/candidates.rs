@@ -37,7 +37,7 @@ use super::{
 };
 use crate::launched_kernels::{Launch, record_kernel};
 
-/// Both operands, the output, and true for trials of the tuner, whose output is not read.
+/// Arguments of a launch: both operands, the output, and true for trials of the tuner, whose output is not read.
 pub(super) type Operands = (CubeTensor, CubeTensor, CubeTensor, bool);
 
 /// Kernel, and a function that launches it.
@@ -200,7 +200,7 @@ where
     )
 }
 
-/// Returns a candidate that reads its operands with the tensor memory accelerator.
+/// Returns a candidate that reads its operands with the tensor memory accelerator (TMA).
 fn tma<A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate
 where
     A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint> + 'static,
@@ -275,7 +275,7 @@ mod lavapipe_full {
     fn every_kernel_is_correct_for_every_sum_length_and_layout() {
         let Some(device) = vulkan() else { return };
         let mut wrong = vec![];
-        // An odd number of stages, an even one, a fractional one, and less than one.
+        // Numbers of stages along `k`: odd, even, fractional, and less than one.
         for [m, k, n] in [[24, 24, 16], [24, 32, 16], [24, 20, 16], [7, 5, 3]] {
             let (a, lefts) = layouts([2, 2, m, k], 1, &device);
             let (b, rights) = layouts([2, 2, k, n], 2, &device);
@@ -288,7 +288,7 @@ mod lavapipe_full {
                     }
                 }
             }
-            // Each layout of one operand with the contiguous one of the other, and both as in attention.
+            // Pairs of layouts: each layout of one operand with a contiguous other operand, and the pair of attention.
             for candidate in ordinary_candidates(Accumulator::F32) {
                 for (i, j) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 3), (2, 3)] {
                     let (lhs, rhs) = (&lefts[i], &rights[j]);

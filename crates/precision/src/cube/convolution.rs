@@ -1,5 +1,5 @@
-//! Convolutions on GPUs. On the matrix units, kernels read the windows of an image as the rows of a matrix. Such kernels do not exist for
-//! the ordinary multipliers: there, the windows are unfolded and multiplied by the controlled matmul.
+//! Convolutions on GPUs. On the matrix units (tensor cores), kernels read the windows of an image as the rows of a matrix. Such kernels do
+//! not exist for the ordinary multipliers. There, the windows are unfolded and multiplied by the controlled matmul.
 
 use burn::{backend::cubecl::dtype_to_elem_type, tensor::DType};
 use burn_cubecl::{
@@ -90,7 +90,7 @@ pub(super) fn convolution(
     {
         let operation = (CheckedOperation::Convolution, task.lhs.dtype);
         let launched = trial.launch(operation, || launch(&name, &strategy, task.clone()));
-        // A kernel that was rejected does not have a result. This value is not compared.
+        // A rejected kernel has no result. The check does not compare these zeros.
         return launched.unwrap_or_else(|| {
             let shape = convolution.shape(task.lhs.meta.shape(), task.rhs.meta.shape());
             zeros_client(client, task.lhs.device, shape, task.out)
@@ -129,7 +129,7 @@ fn strategies() -> Vec<(String, Strategy)> {
 }
 
 fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
-    // A later group is tried only if no kernel of an earlier one launches. The first entry must support all shapes.
+    // The tuner tries a group with lower priority only if no kernel with higher priority launches. The first entry must support all shapes.
     let units = TuneGroup::new("matrix units", |_: &ConvolutionKey| 1);
     let unfolded = TuneGroup::new("unfolded", |_: &ConvolutionKey| 0);
     let trial = |_: &ConvolutionKey, task: &Task| Task {
@@ -141,7 +141,7 @@ fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
         set.with(Tunable::new("unfolded", |task| Ok::<_, String>(unfold(task))).group(&unfolded, |_| 0));
     strategies().into_iter().fold(set, |set, (name, strategy)| {
         let kernel = name.clone();
-        // A kernel that was tried on operands of this shape may not support another memory layout.
+        // The chosen kernel may not support the memory layout of these operands, even if a trial with the same shape succeeded.
         let run = move |task: Task| match launch(&kernel, &strategy, task.clone()) {
             Err(_) if !task.trial => Ok(unfold(task)),
             launched => launched,

@@ -13,7 +13,7 @@ use mantissa_core::{CandidateKernel, CheckedOperation};
 
 static RULE: OnceLock<Rule> = OnceLock::new();
 
-/// Environment variable with parts of the names of candidates to exclude.
+/// Environment variable with a comma-separated list. Candidates whose name contains an entry are excluded.
 pub(crate) const EXCLUDED_VARIABLE: &str = "MANTISSA_WITHOUT";
 
 enum Rule {

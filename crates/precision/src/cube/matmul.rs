@@ -34,7 +34,7 @@ pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> Cube
     autotune::on_ordinary_units(operand(lhs), operand(rhs), out, sums)
 }
 
-/// Returns the accumulator. Sums narrower than f32 are defined only for 16-bit operands.
+/// Returns the format of sums. Sums narrower than f32 are defined only for 16-bit operands.
 fn accumulator(operands: DType, mode: MatmulMode) -> Accumulator {
     match operands {
         DType::F16 | DType::BF16 => mode.accumulator,
@@ -62,7 +62,7 @@ pub(super) fn cast_for_matrix_units(operand: CubeTensor, format: Format) -> Cube
     }
 }
 
-/// Returns true if the device multiplies matrices of a format in hardware, with sums in this format.
+/// Returns true if the device's matrix units multiply operands of `format` with sums in `sums`.
 fn has_matrix_unit(tensor: &CubeTensor, format: FloatKind, sums: Accumulator) -> bool {
     let format = ElemType::Float(format);
     let sums = ElemType::Float(match sums {

@@ -1,4 +1,4 @@
-//! Rounding of f32 values to a narrower significand on a GPU, for devices without matrix units for the format, and to emulated layouts.
+//! Rounding of f32 values on a GPU: to TF32 or bf16, for devices without matrix units for these formats, and to emulated layouts.
 
 use burn::{backend::TensorMetadata, tensor::DType};
 use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};

@@ -1,8 +1,8 @@
-//! Matmuls on the CPU: operands are rounded to the format of a tensor core, then multiplied and summed in f32.
+//! Matmuls on the CPU. f32 operands are rounded to the requested format, then multiplied and summed in f32.
 //!
-//! Operands in 16-bit formats are widened exactly and multiplied, with sums in f32. The output is rounded once, or not at all if a bias is
-//! added later. burn's own f16 matmul stores partial sums of long rows in f16. Processors with a bf16 instruction multiply bf16
-//! operands with it.
+//! Operands in 16-bit formats are widened exactly and multiplied, with sums in f32. If the processor has a bf16 instruction, this
+//! instruction multiplies bf16 operands instead. The output is rounded once, or not at all if a bias is added later. burn's own f16 matmul
+//! stores partial sums of long rows in f16.
 
 use std::borrow::Cow;
 
@@ -50,8 +50,8 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
     round_to(product, mode.output(dtype))
 }
 
-/// Multiplies operands that are already rounded. The result has dtype `output`, or contains sums that are not rounded
-/// yet.
+/// Multiplies operands that are already rounded. The result has dtype `output`, or it contains unrounded sums that the
+/// caller rounds.
 fn multiply(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, output: DType) -> FloatTensor<Flex> {
     match (lhs.dtype(), Bf16Instruction::detect()) {
         (DType::BF16, Some(instruction)) => bf16_matmul(instruction, lhs, rhs, output),

@@ -21,7 +21,7 @@ use crate::compiler_error::compiler_errors;
 
 /// Loads the compiled kernels and the autotuning results that earlier processes saved to a folder.
 ///
-/// Compiled kernels depend on the device and the driver, and autotuning results also on the build, so each combination needs its
+/// Compiled kernels depend on the device and the driver. Autotuning results also depend on the build. Each combination of these needs its
 /// own folder. A damaged file is skipped.
 ///
 /// The autotuner measures every candidate for every shape (`AutotuneLevel::Full`), regardless of `CUBECL_AUTOTUNE_LEVEL`. At lower levels
@@ -104,7 +104,8 @@ impl KernelCache {
             .collect()
     }
 
-    /// Removes the loaded values. A value that this process replaced is in memory and is not removed; all others are still in a file.
+    /// Removes the loaded values from cubecl's caches. Keeps values that this process replaced: they are in memory, whereas unchanged
+    /// values are views of a file.
     fn unload(&self) {
         for (namespace, key) in &self.loaded {
             let cache = persistence::open(namespace);
@@ -150,8 +151,8 @@ fn entries() -> Entries {
     entries
 }
 
-/// Adds entries of a file to cubecl's caches, and returns their keys. A key that is already in a cache keeps its value, and a value
-/// that this process computes later replaces an added one.
+/// Adds entries of a file to cubecl's caches, and returns their keys. A key that is already in a cache keeps its value. A value that this
+/// process computes later replaces an added value.
 fn insert(path: &Path, entries: Vec<Entry>) -> impl Iterator<Item = Key> {
     entries.into_iter().map(move |entry| {
         let value = Bytes::from_file(path, entry.length, entry.offset);

@@ -4,7 +4,8 @@
 //! The output depends on queries and keys only through the softmax. The measurements use three kinds of heads:
 //!
 //! - One key has all the attention weight. The output is the value of this key as the kernel reads it.
-//! - Two groups of keys share the weight. The score of one group is 4 if the tested bit survives, otherwise 0.
+//! - Two groups of keys share the weight. The score of the first group is 4 if the kernel keeps the tested bit, otherwise 0. The output is
+//!   the weight of the first group.
 //! - All weights are equal. The output is the mean of the values.
 
 use mantissa_core::Format;
@@ -92,7 +93,7 @@ const POSITIONS: [[usize; 3]; 8] = [
     [63, 32, 0],
 ];
 
-/// Exponent of the large number of a sum of values.
+/// Exponent of the large number in a sum of weighted values.
 const LARGE_EXPONENT: i32 = 14;
 
 /// Splits `2ⁿ` into two factors of similar magnitude.
@@ -100,7 +101,7 @@ fn factors(n: i32) -> (f64, f64) {
     (power_of_two(n.div_euclid(2)), power_of_two(n - n.div_euclid(2)))
 }
 
-/// Exponent of the score that indicates a surviving bit: 4 after scaling.
+/// Exponent of the unscaled score that indicates a kept bit: `2⁵ · SCALE` = 4.
 const SCORE_EXPONENT: i32 = 5;
 
 /// Infers the arithmetic of `attend` for inputs that are stored in `format`.
@@ -153,8 +154,8 @@ fn value_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String
     ))
 }
 
-/// Counts the significand bits of queries and keys: `(1 + 2⁻ᵖ) · L − L` is the score of [`SCORE_EXPONENT`] if the kernel reads at
-/// least `p` fraction bits.
+/// Counts the significand bits of queries and keys. With `L = 2^(p + SCORE_EXPONENT)`, the unscaled score `(1 + 2⁻ᵖ) · L − L` is
+/// `2^SCORE_EXPONENT` if the kernel reads at least `p` fraction bits.
 fn score_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let head = |p: i32, in_key: bool| {
         let (a, b) = factors(p + SCORE_EXPONENT);
@@ -170,8 +171,8 @@ fn score_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String
     Ok(min_bits)
 }
 
-/// Counts the accumulator bits of the scores: `L + s − L` is the score of [`SCORE_EXPONENT`] if the accumulator is wide enough for
-/// `L + s`. Returns the minimum over all orders.
+/// Counts the accumulator bits of the scores. With `s = 2^SCORE_EXPONENT` and `L = 2^q · s`, the unscaled score `L + s − L` is `s` if the
+/// accumulator represents `L + s`. Returns the minimum over all [`POSITIONS`].
 fn score_sum_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let mut min_bits = u32::MAX;
     for [large, small, back] in POSITIONS {
@@ -185,8 +186,8 @@ fn score_sum_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, St
     Ok(min_bits)
 }
 
-/// Counts the significand bits that survived. The bit of a head survived if nearly all the weight is in the group with the score of
-/// [`SCORE_EXPONENT`].
+/// Counts the significand bits that the kernel keeps: one head tests one bit. The bit is kept if nearly all the weight of the head is in
+/// the first group.
 fn surviving_bits(outputs: &[f64]) -> u32 {
     count_bits(outputs.chunks_exact(WIDTH).map(|head| head[0] > 0.9))
 }

@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{Compute, dtype, tensor_ops::round};
 
-/// Passes of an operation with the observation of each.
+/// Name and observation of each pass of an operation.
 type Passes = Vec<(&'static str, Observation)>;
 
-/// Observes `x · wᵀ` and the gradient with respect to `x`, as in attention, and `x · wᵀ` plus a zero bias and the gradient with respect to
-/// `w`, as in a linear layer.
+/// Observes four passes. As in attention: `x · wᵀ` and the gradient with respect to `x`. As in a linear layer: `x · wᵀ` plus a zero bias,
+/// and the gradient with respect to `w`.
 pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>| {

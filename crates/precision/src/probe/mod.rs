@@ -1,9 +1,9 @@
 //! Probe: infers the executed arithmetic of a matmul from its results.
 //!
-//! A configuration defines the requested arithmetic. Libraries, autotuners and compilers may do something else: multiply
-//! f32 operands as TF32, sum in f16, flush subnormals. The probe multiplies chosen numbers on the device, with the code
-//! that models use, forward and backward, and infers the arithmetic from the results, as in Fasi, Higham, Mikaitis and
-//! Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ Computer Science 7:e330 (2021).
+//! A configuration defines the requested arithmetic. Libraries, autotuners and compilers may deviate: multiply f32 operands as TF32, sum in
+//! f16, flush subnormals to zero. The probe multiplies chosen numbers on the device, with the code that models use, forward and backward,
+//! and infers the arithmetic from the results, as in Fasi, Higham, Mikaitis and Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ
+//! Computer Science 7:e330 (2021).
 
 mod attention;
 mod external;
@@ -32,8 +32,8 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// Merges this observation with that of `layers`, which compute in another precision, into one verdict. The reported numbers are those
-    /// of `self`, or those of `other` if only `other` differs from the request.
+    /// Merges two results into one verdict: `self`, and `other` for the `layers` that compute in another precision. The reported numbers
+    /// are those of `self`, or those of `other` if `self` is as requested and `other` differs.
     pub fn merged_with(mut self, layers: &str, other: Self) -> Self {
         use ExecutedVerdict::{AsRequested, Differs, Unverified};
         let (first, second) = (&self.executed, &other.executed);
@@ -59,8 +59,8 @@ impl Probed {
         self
     }
 
-    /// Returns the result, including all kernels that were launched since the probe, which may differ from the probed kernels for other
-    /// shapes. If the arithmetic of one of these kernels was not observed, the verdict becomes unverified.
+    /// Returns the result with the kernels that were launched since the probe. For other shapes these may differ from the probed kernels.
+    /// If the probe did not observe the arithmetic of a launched kernel, the verdict becomes unverified.
     pub fn with_later_launches(self) -> Executed {
         let mut executed = self.executed;
         let launched = launched_kernels::take();
@@ -94,9 +94,9 @@ pub enum Operation {
 
 /// Observes the executed arithmetic of `operations` on a device, and compares it with `requested`.
 ///
-/// Operands have the format of parameters (f32 under a mixed setting), so the cast to 16 bits is part of the
-/// observation. All passes of the operations are observed separately, and each must match the request; otherwise the result contains the
-/// pass that differs. Without operations the verdict is unverified.
+/// Operands have the format of parameters (f32 under a mixed setting), so the cast to 16 bits is part of the observation. All passes of the
+/// operations are observed separately, and each must match the request. If passes differ, the result contains the narrowest arithmetic of
+/// these passes. Without operations the verdict is unverified.
 ///
 /// # Errors
 /// Any error that the device reports.
@@ -144,8 +144,8 @@ fn summarize(observations: &[(&str, Observation)], requested: &Requested) -> Exe
     }
 }
 
-/// Selects the reported observation: the narrowest of the passes that differ from the request, or else of all passes. A pass that is
-/// wider than requested differs as well.
+/// Selects the reported observation: the narrowest of the passes that differ from the request. If none differs, the narrowest of all
+/// passes. A pass that is wider than requested differs as well.
 fn select_reported(
     observations: &[(&str, Observation)],
     requested: &Requested,

@@ -56,10 +56,10 @@ pub struct Observation {
     pub operand_bits: u32,
     /// Exponent bits of the operands.
     pub exponent_bits: u32,
-    /// Significand bits of the accumulator: the bits of a small addend that survive the addition to a large one. The
-    /// minimum over the tested orders of summation.
+    /// Significand bits of the accumulator, measured by adding a small number to a large one. The minimum over the
+    /// tested orders of summation.
     pub accumulator_bits: u32,
-    /// True if products are summed without rounding. Detected only if the accumulator is wide enough; otherwise true.
+    /// True if products are not rounded before they are summed. Also true if the accumulator is too narrow to observe this.
     pub exact_products: bool,
     /// Rounding of operands before the multiplication; `None` if they are not rounded.
     pub operand_rounding: Option<Rounding>,
@@ -228,8 +228,8 @@ fn exponent_bits(run: &mut ComputeDots<'_>) -> Result<u32, String> {
     Ok(0)
 }
 
-/// Positions along the inner dimension of a large number, a small number and the negative of the large number: adjacent, in
-/// neighbouring vectors, blocks and tiles, and in reverse order.
+/// Positions of three terms of a sum along the inner dimension: a large number, a small number, and the negative of the large number. They
+/// are adjacent, in neighbouring vectors, blocks and tiles, or in reverse order.
 const POSITIONS: [[usize; 3]; 12] = [
     [0, 1, 2],
     [2, 1, 0],
@@ -255,8 +255,8 @@ fn term(at: usize, factor: f64, n: i32) -> (usize, f64, f64) {
     (at, factor * power_of_two(half), power_of_two(n - half))
 }
 
-/// Determines the accumulator bits: `L + s − L` is `s` if the accumulator is wide enough for `L + s`. Returns the minimum
-/// over all orders.
+/// Determines the accumulator bits. With `L = 2^LARGE_EXPONENT` and `s = 2^−q · L`, the sum `L + s − L` is `s` if the accumulator
+/// represents `L + s`. Returns the minimum over all [`POSITIONS`].
 fn accumulator_bits(run: &mut ComputeDots<'_>) -> Result<u32, String> {
     let mut min_bits = u32::MAX;
     for [large, small, back] in POSITIONS {
@@ -278,8 +278,8 @@ fn accumulator_bits(run: &mut ComputeDots<'_>) -> Result<u32, String> {
     Ok(min_bits)
 }
 
-/// Tests if products are exact: `(1 + u)² − (1 + 2u)` is `u²` if the product is not rounded to the format of the operands.
-/// Returns true if the accumulator is too narrow for this test.
+/// Tests if products are exact. Let `u` be the unit in the last place of 1 in the format of the operands. Then `(1 + u)² − (1 + 2u)` is
+/// `u²` if the product is not rounded to this format. Returns true if the accumulator is too narrow for this test.
 fn exact_products(
     operand_bits: u32,
     accumulator_bits: u32,
@@ -314,8 +314,8 @@ pub(super) fn operand_rounding(bits: u32, run: &mut ComputeDots<'_>) -> Result<R
     }))
 }
 
-/// Returns the rounding mode. The arguments are true if ¾ of a unit in the last place was rounded away from zero for a
-/// positive and a negative number; `nearest` determines the rule for ties.
+/// Returns the rounding mode. `positive_away` and `negative_away` are true if ¾ of a unit in the last place of a
+/// positive and a negative number was rounded away from zero. `nearest` determines the rule for ties.
 fn rounding_mode(positive_away: bool, negative_away: bool, nearest: impl FnOnce() -> Rounding) -> Rounding {
     match (positive_away, negative_away) {
         (true, true) => nearest(),
@@ -325,8 +325,8 @@ fn rounding_mode(positive_away: bool, negative_away: bool, nearest: impl FnOnce(
     }
 }
 
-/// Determines the rounding of sums from `L + s − L`, where `s` is ¾ or ½ of a unit in the last place of `L`: the result is
-/// zero or one unit. Orders of summation that return `s` itself are skipped, because they do not round.
+/// Determines the rounding of sums from `L + s − L`, where `s` is ¾ or ½ of a unit in the last place of `L`. A rounded result is zero or
+/// one unit. Orders of summation that return `s` itself are skipped, because they do not round.
 fn sum_rounding(bits: u32, run: &mut ComputeDots<'_>) -> Result<Option<Rounding>, String> {
     let last_place = LARGE_EXPONENT + 1 - bits as i32;
     let mut found: Option<Rounding> = None;
@@ -364,8 +364,8 @@ fn sum_rounding(bits: u32, run: &mut ComputeDots<'_>) -> Result<Option<Rounding>
     Ok(found)
 }
 
-/// Tests subnormal operands with half of the smallest normal number, scaled up, and subnormal results with two normal
-/// operands whose product is half of the smallest normal number.
+/// Tests if subnormal numbers are kept, with half of the smallest normal number. As an operand, this number is
+/// multiplied by a large power of two. As a result, it is the product of two normal operands.
 fn subnormals(exponent_bits: u32, run: &mut ComputeDots<'_>) -> Result<Subnormals, String> {
     let Some(smallest) = (exponent_bits > 1).then(|| 2 - (1i32 << (exponent_bits - 1))) else {
         return Ok(Subnormals {

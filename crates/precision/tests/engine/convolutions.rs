@@ -140,7 +140,7 @@ proptest! {
 
 #[test]
 fn an_odd_number_of_windows_of_one_value_is_supported() {
-    // One window of one value per image: three bf16 values are not a whole number of 32-bit words. Processors without bf16 instructions
+    // With one window of one value per image, three bf16 values do not fill whole 32-bit words. Processors without bf16 instructions
     // multiply in f32, where this case does not occur.
     let problem = Problem {
         images: [3, 1, 1, 1],

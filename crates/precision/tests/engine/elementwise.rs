@@ -93,7 +93,8 @@ fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)
     let error_of = |got: Tensor<2>, want: Vec<f64>| max_error(&values_of(got), &want, format);
     let exact = |x: &f64| x * normal_cdf(*x);
     let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
-    // 16-bit results are rounded once. In f32, digits cancel where the shift has the opposite sign of a normalized value of up to 16.
+    // 16-bit results are rounded once. In f32, cancellation increases the error where the shift and a normalized value of up to 16 have
+    // opposite signs.
     let tolerance = if format == Format::F32 { 24.0 } else { 1.1 };
     let mut errors = vec![
         (
@@ -132,7 +133,7 @@ fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)
         ),
     ];
     if format != Format::F32 {
-        // Each operation on 16-bit values rounds: the largest error over all inputs up to 4 is 1.7.
+        // Every intermediate result is rounded to 16 bits. The largest error over all inputs up to 4 is 1.7.
         let got = compute.gelu_as(Gelu::TanhPacked, input());
         let packed = error_of(got, x.iter().map(|x| tanh_gelu(*x)).collect());
         assert!(

@@ -38,8 +38,8 @@ fn assert_close(what: &str, got: &[f64], wanted: &Value, tolerance: f64) {
 
 #[test]
 fn batch_norm_matches_pytorch_in_every_format() {
-    // Tolerances as a share of the largest value: rounding of sums in f64 and f32, one unit in the last place of a
-    // 16-bit format.
+    // Tolerances relative to the largest value. f64 and f32 allow for rounding of sums, 16-bit formats for one unit in
+    // the last place.
     let formats = [
         ("f64", Format::F64, Precision::True64, 1e-13),
         ("f32", Format::F32, Precision::True32, 1e-6),

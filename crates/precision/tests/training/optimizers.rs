@@ -133,8 +133,8 @@ fn count_differences(got: &[Vec<f64>], want: &Value) -> usize {
         .count()
 }
 
-/// Factors must not be rounded to 16-bit formats: in bf16 Adam's 0.999 would be 1, and the mean of squares would never
-/// decay.
+/// Tests that factors are not rounded to 16-bit formats. In bf16, Adam's β₂ = 0.999 would be 1, and the mean of squares
+/// would never decay.
 #[test]
 fn optimizers_in_16_bit_formats_match_pytorch_bit_for_bit() {
     let (golden, device) = (golden(), Device::flex());

@@ -51,7 +51,7 @@ pub struct RunFolder {
 
 impl RunFolder {
     /// Creates the folder of a new run with a copy of each suite; `suites` maps names to contents. The plan is written
-    /// last: a folder without a plan is not a run and can be used again.
+    /// last. A folder without a plan is not a run, so a new run can use it.
     ///
     /// # Errors
     /// [`RunError::Occupied`] if the folder contains a run; I/O errors.

@@ -14,7 +14,7 @@ use mantissa_run_folder::RECORDS_FILE;
 use super::atomic_file::{reject_hard_links, reject_link};
 use crate::{RunError, error::At as _};
 
-/// Maximum wait for the lock. A forked process holds it until it calls `exec`.
+/// Maximum wait for the lock. A forked child process inherits the lock and holds it until it calls `exec`.
 const FORK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The open `records.jsonl`, locked against other processes.

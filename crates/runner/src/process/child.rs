@@ -12,8 +12,8 @@ pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Worker(pub(super) Child);
 
 impl Worker {
-    /// Kills the worker and its process group. The worker must not have been reaped: the system could have reused its
-    /// process id.
+    /// Kills the worker and its process group. The worker must not have been reaped, because the system could then have
+    /// reused its process id.
     pub(super) fn kill(&mut self) {
         // An error means that the processes have already exited.
         #[cfg(unix)]
@@ -71,7 +71,8 @@ fn poll_until(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // A reaped process returns the same status again and must not be killed, since another process may have its id.
+        // Do not kill a reaped process, since another process may have its id. `try_wait` returns the same status again
+        // for it.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.wait(Duration::ZERO, KILL_TIMEOUT);
         }

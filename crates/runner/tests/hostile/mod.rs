@@ -1,4 +1,4 @@
-//! Tests that a tampered run folder crashes neither resuming nor the report nor the gate, and that nothing is written outside of it.
+//! Tests with tampered run folders. Resuming, the report and the gate must not crash, and nothing must be written outside of the folder.
 
 mod readers;
 

@@ -1,4 +1,4 @@
-//! Operations on floats that tensors of all kinds have: shapes, indexing, masks and casts.
+//! Operations on float tensors that all kinds of tensors support: shapes, indexing, masks and casts.
 
 use burn::{
     backend::{Dispatch, TensorMetadata, ir::BaseOperationIr, ops::FloatTensorOps},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Replay {
-    /// Executes an operation that tensors of all kinds have.
+    /// Executes an operation that all kinds of tensors support.
     pub(in crate::cast) fn base_float(&mut self, operation: &BaseOperationIr) {
         use BaseOperationIr as Op;
         match operation {

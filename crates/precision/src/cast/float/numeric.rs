@@ -1,4 +1,4 @@
-//! Operations on floats that integers have as well: arithmetic, reductions and comparisons.
+//! Operations on float tensors that integer tensors support as well: arithmetic, reductions and comparisons.
 
 use burn::backend::{Dispatch, TensorMetadata, ir::NumericOperationIr, ops::FloatTensorOps};
 
@@ -6,7 +6,7 @@ use super::clamp_to_finite;
 use crate::cast::replay::Replay;
 
 impl Replay {
-    /// Executes an operation that floats and integers have.
+    /// Executes an operation that float and integer tensors support.
     pub(in crate::cast) fn numeric_float(&mut self, operation: &NumericOperationIr) {
         use NumericOperationIr as Op;
         match operation {
@@ -14,7 +14,8 @@ impl Replay {
             Op::Sub(op) => self.apply_widest(op, Dispatch::float_sub),
             Op::Div(op) => self.apply_widest(op, Dispatch::float_div),
             Op::Rem(op) => self.apply_widest(op, Dispatch::float_remainder),
-            // A square. burn records `square()` and `powi_scalar(2)` like this, and a power is of class `Full`.
+            // burn records `square()` and `powi_scalar(2)` as a product of a tensor with itself. Powers are of class
+            // `Full`.
             Op::Mul(op) if op.lhs.id == op.rhs.id => {
                 let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
                 let [lhs, rhs] = inputs.map(|input| self.full(input));

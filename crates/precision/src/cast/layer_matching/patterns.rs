@@ -34,8 +34,8 @@ impl Steps<'_> {
         Some((OperationIr::Activation(softmax), count))
     }
 
-    /// Matches a layer norm: a mean, a difference, a square, a mean of the squares, a sum with ε, a root, a quotient; a scale and a shift,
-    /// each with a reshape.
+    /// Matches a layer norm. Its steps are a mean, a difference, a square, a mean of the squares, a sum with ε, a root and a quotient. A
+    /// scale and a shift follow, each with a reshape.
     pub(super) fn layer_norm(&self, input: &TensorIr) -> Option<Layer> {
         let NumericOperationIr::AddScalar(with_epsilon) = self.numeric(4)? else {
             return None;
@@ -113,7 +113,8 @@ impl Steps<'_> {
         Some((OperationIr::Activation(prelu), count))
     }
 
-    /// Matches attention: transposed keys, a matmul, a factor; optionally a cap, masks and a bias; a softmax and a matmul.
+    /// Matches attention. Its steps are transposed keys, a matmul, a factor, optionally a cap, masks and a bias, then a softmax and a
+    /// matmul.
     pub(super) fn attention(&self, key: &TensorIr) -> Option<Layer> {
         let scores = self.matmul(1)?;
         let NumericOperationIr::MulScalar(scaled) = self.numeric(2)? else {
