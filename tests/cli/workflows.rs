@@ -286,8 +286,8 @@ mod long {
             [
                 step("Compiler version", 0),
                 step("Build both programs", 0),
-                step("Measure in turns, and judge", 1),
-                step("Tell", 0)
+                step("Measure alternately and compare", 1),
+                step("Add the result to the job summary", 0)
             ],
             "{log}"
         );
