@@ -9,7 +9,7 @@ export PATH="$tools/venv/bin:$PATH"
 export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-$(mktemp -d)}"
 # Property tests draw the same cases in every CI run, so a failure is caused by the change. `just test` draws new ones.
 export PROPTEST_RNG_SEED=1
-# Inductor's pool of compiler processes sometimes does not exit.
+# Compile in the process itself: Inductor's pool of compiler processes sometimes does not exit.
 export TORCHINDUCTOR_COMPILE_THREADS=1
 
 # CI needs neither incremental builds nor debug info. Clippy compiles the workspace, so linting needs no second build.
@@ -58,8 +58,8 @@ install_browser() { command -v chromium >/dev/null || install_packages chromium;
 
 install_lavapipe() { ls /usr/share/vulkan/icd.d/lvp_icd.* /usr/include/vulkan/vk_layer.h >/dev/null 2>&1 || install_packages libvulkan-dev mesa-vulkan-drivers; }
 
-# Sets MANTISSA_TORCH to a Python with PyTorch and the peer's test dependencies: the one it names, that of peers/README.md, or one under
-# target/ (6 GB).
+# Sets MANTISSA_TORCH to a Python with PyTorch and the peer's test dependencies. The first that works counts: the value of MANTISSA_TORCH,
+# peers/.venv (peers/README.md), or one under target/, which is installed if necessary (6 GB).
 install_pytorch() {
     local python
     for python in "${MANTISSA_TORCH:-}" "$PWD/peers/.venv/bin/python" "$tools/pytorch/bin/python"; do
@@ -70,7 +70,7 @@ install_pytorch() {
     "$MANTISSA_TORCH" -m pip install --quiet './peers/pytorch[test]'
 }
 
-# Sets MANTISSA_CUDA_TOOLKIT to a folder with NVRTC, ptxas and nvdisasm, if it is not set: one under target/ (0.6 GB).
+# Sets MANTISSA_CUDA_TOOLKIT to a folder with NVRTC, ptxas and nvdisasm, unless it is set to one. Installs them under target/ (0.6 GB).
 install_cuda_compilers() {
     test ! -x "${MANTISSA_CUDA_TOOLKIT:-}/bin/nvdisasm" || return 0
     test -x "$tools/cuda/bin/python" || python3 -m venv "$tools/cuda"

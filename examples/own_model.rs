@@ -1,4 +1,5 @@
-//! Runs your own model and data under every precision setting. Copy this file and replace `Net` with your module.
+//! Runs your own model and data under every precision setting. Copy this file, and replace `Net` with your module and
+//! `Spirals` with your data.
 //!
 //! ```text
 //! cargo run --release -p mantissa --example own_model -- run examples/own_model.toml
@@ -15,7 +16,7 @@ use mantissa::{
     },
 };
 
-/// Model; any burn module works.
+/// The model. Any burn module works.
 #[derive(Module, Debug)]
 struct Net {
     first: Linear,

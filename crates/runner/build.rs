@@ -11,8 +11,8 @@ fn main() {
             "cargo::rustc-env=MANTISSA_REVISION={revision}{}",
             if dirty { "-dirty" } else { "" }
         );
-        // A commit changes the log of HEAD, and staging changes the index. Unstaged edits do not rerun this script. Its
-        // next run detects them.
+        // Rerun this script after a commit, which changes the log of HEAD, and after staging, which changes the index.
+        // Unstaged edits do not rerun the script; its next run detects them.
         for file in ["logs/HEAD", "index"] {
             if let Some(path) =
                 git(&["rev-parse", "--git-path", file]).filter(|path| Path::new(path).exists())
@@ -34,7 +34,7 @@ fn main() {
 }
 
 /// Returns the output of a git command; `None` outside a repository or without git. The command must not update the
-/// index. Cargo watches the index, so each build would trigger the next one.
+/// index: Cargo watches the index, so each build would then trigger the next one.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .arg("--no-optional-locks")

@@ -131,7 +131,7 @@ fn a_failed_check_does_not_stop_the_others() {
         assert_eq!((code, &json["passed"]), (Some(1), &false.into()), "{json}");
         json
     };
-    // The program writes no records.
+    // The fake program does not write records, so all verdicts fail.
     let verdicts = [
         "verdict-kernels",
         "verdict-executed",
@@ -176,7 +176,7 @@ fn after_a_timeout_only_the_verdicts_run() {
         (&all[3]["check"], &all[3]["exit"]),
         (&"matmul".into(), &124.into())
     );
-    // The script reserves time for the verdicts.
+    // The script reserves time for the verdicts, so they still run.
     for check in &all[4..] {
         let is_verdict = check["check"].as_str().unwrap().starts_with("verdict");
         assert_eq!(check["exit"].is_null(), !is_verdict, "{json}");

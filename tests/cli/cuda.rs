@@ -428,7 +428,7 @@ fn cublas_record(setting: &str, configure: impl FnOnce(&mut Command)) -> Value {
         "LD_LIBRARY_PATH",
         std::env::join_paths([toolkit(), cublas_folder()]).unwrap(),
     );
-    // The choice of the kernel is irrelevant, and other candidates take long to generate.
+    // Exclude most candidates: the choice of the kernel is irrelevant here, and these candidates take long to generate.
     command.env("MANTISSA_WITHOUT", "mma, tma, unit");
     configure(&mut command);
     command.output().unwrap();
@@ -650,7 +650,7 @@ mod long {
         }
         let (operands, sums) = matrix_unit_types(&sources_for("precision=16-mixed", "fusion=off"));
         assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
-        // Results are rounded in separate fragments before they are stored.
+        // The set may contain other types, because results are rounded in separate fragments before they are stored.
         assert!(sums.contains("float"), "{sums:?}");
     }
 
@@ -677,7 +677,7 @@ mod long {
         // With checkpointing, each of the two blocks keeps only its inputs, a small part of its activations.
         let [all, some] = [&plain, &checkpointed].map(|record| metric(record, "activations_bytes"));
         assert!(some < all / 5.0 && some > 0.0, "{some} of {all}");
-        // f32 weights with 16-bit copies for matmuls, and then everything in bf16.
+        // `bf16-mixed` has f32 weights and 16-bit copies for matmuls. `bf16-true` has only bf16 weights.
         let mixed = training(&["fusion=off", "precision=bf16-mixed"], "4096");
         let copies = metric(&mixed, "weight_copies_bytes");
         assert!(copies > 0.3 * WEIGHTS && copies < 0.5 * WEIGHTS, "{copies}");

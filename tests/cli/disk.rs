@@ -1,4 +1,4 @@
-//! Runs on a full disk, simulated with the system's limit on the file size: in both cases, a write fails partway.
+//! Runs on a full disk, simulated with the system's limit on the file size. With a full disk and with a limit, a write fails partway.
 #![cfg(target_os = "linux")]
 
 use crate::{

@@ -42,8 +42,8 @@ fn dir_with_suite() -> TestDir {
     dir
 }
 
-/// Logit of the first class. The other logits of an image are about equal: smaller for images 3 to 5 of the eight (1.60 to 1.66 × 10⁸), and
-/// larger for the others (at least 1.82 × 10⁸; PyTorch, in f32).
+/// Logit of the first class. The other logits of an image are about equal to each other. Those of images 3 to 5 of the eight are smaller than
+/// this constant (1.60 to 1.66 × 10⁸), and those of the other images are larger (at least 1.82 × 10⁸; PyTorch, in f32).
 const FIRST_CLASS: f32 = 1.745e8;
 
 /// Writes a checkpoint of the suite's model, without the tensor `leave_out`. Values are small, exact in all formats, and repeat after 64.
@@ -163,7 +163,7 @@ fn weights_are_loaded_evaluated_and_compared_with_f32() {
     );
     assert!(output.status.success(), "{}", stderr(&output));
     let records = dir.records("run");
-    // Values of four bytes: 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10.
+    // Values of the layers, four bytes each: 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10.
     let numbers = 31 + 26 + 26 + 44 + 88 + 160 + 50;
     for record in &records {
         assert_eq!(

@@ -153,7 +153,7 @@ fn options_and_policy_determine_the_exit_code_of_the_gate() {
     let (code, text) = run_gate("runs/lost", &["--strict"]);
     assert_eq!(code, Some(5), "{text}");
 
-    // The same records from another machine.
+    // Change the machine of the records.
     copy_run_with(&dir, "runs/one", "runs/elsewhere", |record| {
         record["fingerprint"]["cpu"] = "Another".into();
     });
@@ -170,7 +170,7 @@ fn options_and_policy_determine_the_exit_code_of_the_gate() {
     let (code, text) = run_gate("runs/elsewhere", &["--allow-mismatch", "cpu"]);
     assert_eq!(code, Some(0), "{text}");
 
-    // Ten times the error, which is allowed until a date.
+    // Multiply the error by ten. The policy allows this until a date.
     copy_run_with(&dir, "runs/one", "runs/wrong", |record| {
         let error = &mut record["metrics"]["relative_error"]["value"];
         *error = (10.0 * error.as_f64().unwrap()).into();
@@ -300,7 +300,7 @@ fn baselines_are_saved_listed_shown_and_dropped() {
 #[test]
 fn gated_runs_are_appended_to_the_history_and_exported() {
     let dir = TestDir::new();
-    // This test does not depend on times.
+    // Exclude times from the gate, so that the test does not depend on them.
     fs::create_dir_all(dir.path("baselines")).unwrap();
     fs::write(
         dir.path("baselines/gate.toml"),
@@ -709,7 +709,7 @@ mod long {
             }
             commit(number, worsened);
         }
-        // Times of such a short workload on a busy machine are too noisy.
+        // Exclude times from the gate, because those of such a short workload on a busy machine are too noisy.
         fs::create_dir_all(tree.join("baselines")).unwrap();
         fs::write(
             tree.join("baselines/gate.toml"),

@@ -117,7 +117,7 @@ fn a_peer_that_ignores_end_of_input_is_killed_after_the_run() {
 fn a_peer_is_killed_if_its_run_is_killed() {
     let dir = TestDir::new();
     let forever = format!("{}00", unique_sleep());
-    // The peer hangs at the first request of the worker, which follows those of the run.
+    // The peer responds to the requests of the run, and hangs at the first request of the worker.
     let script = RESPONSES.replace("echo '{\"failed\":\"it computes nothing\"}'", &forever);
     let peer = write_peer(&dir, &format!("trap '' TERM INT HUP\n{script}"));
     let mut run = spawn_with_peer(&dir, &peer);
@@ -136,7 +136,7 @@ fn a_signal_stops_the_recording_of_skipped_cells() {
         "size = [16, 32]",
         &format!("size = [16]\nseed = [{}]", seeds.join(",")),
     );
-    // Such cells are skipped on every machine.
+    // Every machine skips cells with these axes.
     let many = many.replace("[axes]", "[axes]\nprecision = [\"64-true\"]\nmatmul = [\"high\"]");
     fs::write(dir.path("many.toml"), many).unwrap();
     let mut run = spawn(

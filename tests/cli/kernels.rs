@@ -108,7 +108,8 @@ fn precompile_fails_if_kernels_cannot_be_compiled() {
 
 #[test]
 fn precompile_fails_for_a_rejected_kernel_that_is_not_launched() {
-    // First, candidates of the cell and of four checks, which the autotuner can skip; then, a kernel without other candidates.
+    // With the first text, the compiler rejects candidates of the cell and of four checks, which the autotuner could skip. With the second
+    // text, it rejects a kernel without alternatives.
     for (text, counts) in [
         ("__shared__", "kernels compiled: 1 tasks, 0 skipped, 5 failed"),
         ("copy_kernel", "kernels compiled: 4 tasks, 0 skipped, 2 failed"),

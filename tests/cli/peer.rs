@@ -25,7 +25,7 @@ pub fn python() -> Option<PathBuf> {
     is_available("pytorch", found).then_some(python)
 }
 
-/// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `more`: arguments of both runs.
+/// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `more` contains further arguments of both runs.
 fn run_burn_and_pytorch(dir: &TestDir, suite: &str, python: &Path, more: &[&str]) {
     let suite = fixture(suite);
     let run = |out: &str, peer: &[&str]| {

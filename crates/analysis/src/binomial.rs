@@ -27,9 +27,9 @@ pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     })
 }
 
-/// Estimates the share `hits / n` with the exact 95 % interval (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404). It consists of the
-/// shares that two one-sided binomial tests do not reject at 2.5 % each. Use it for small `n`, where the coverage of Wilson's interval can
-/// be below 95 %. Returns `None` if `n` is 0 or less than `hits`.
+/// Estimates the share `hits / n` with the exact 95 % interval (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404). The interval
+/// consists of the shares that two one-sided binomial tests do not reject at 2.5 % each. Use it for small `n`, where the coverage of
+/// Wilson's interval can be below 95 %. Returns `None` if `n` is 0 or less than `hits`.
 pub fn exact_share(hits: u64, n: u64) -> Option<Estimate> {
     if n == 0 || hits > n {
         return None;

@@ -79,8 +79,8 @@ fn acceleration(values: &[f64], statistic: &mut impl FnMut(&mut [f64]) -> f64) -
     jackknife_acceleration(&without)
 }
 
-/// Computes the acceleration of BCa from the jackknife values `without`: the statistics of the sample with one value left out each. The
-/// acceleration is Σd³ / (6 · (Σd²)^1.5), where d is their mean minus each of them; 0 if all are equal.
+/// Computes the acceleration of BCa from the jackknife values `without`, each of which is the statistic of the sample without one of its
+/// values. The acceleration is Σd³ / (6 · (Σd²)^1.5), where d is the mean of `without` minus one of them; 0 if all are equal.
 pub(crate) fn jackknife_acceleration(without: &[f64]) -> f64 {
     let mean = without.iter().sum::<f64>() / without.len() as f64;
     let power = |exponent| -> f64 { without.iter().map(|value| (mean - value).powi(exponent)).sum() };

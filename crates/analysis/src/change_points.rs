@@ -8,8 +8,8 @@ use crate::Sample;
 /// Significance level of each change point.
 pub const CHANGE_POINT_LEVEL: f64 = 0.005;
 
-/// Number of permutations for each change point. At [`CHANGE_POINT_LEVEL`], up to four of them may be as extreme as the observed order, so
-/// the result does not depend on a single permutation.
+/// Number of permutations for each change point. A change point is significant at [`CHANGE_POINT_LEVEL`] if at most four permutations are as
+/// extreme as the observed order, so the result does not depend on a single permutation.
 const PERMUTATIONS: usize = 999;
 
 /// Maximum number of runs. Older runs are ignored because the computing time is quadratic in the number of runs.
@@ -30,8 +30,8 @@ pub struct ChangePoint {
 
 /// Finds the change points of a history, oldest run first, by E-divisive (Matteson and James 2014, doi:10.1080/01621459.2013.849605).
 /// MongoDB detects regressions by this method (Daly et al. 2020, doi:10.1145/3358960.3375791). The history is cut where the energy distance
-/// between the runs before and after the cut is largest. A permutation test then shuffles the runs between cuts. If the new cut is
-/// significant, the search continues in all parts.
+/// between the runs before and after the cut is largest. A permutation test then shuffles the runs within each part between earlier cuts. If
+/// the new cut is significant, the search continues in all parts.
 ///
 /// Unlike the method PELT, E-divisive needs neither a noise model nor a penalty per cut. A single disturbed run does not cause a cut. Even
 /// a large change is detected only after about seven runs on either side. Values may be negative, such as logarithms, because only their
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn noise_rarely_has_change_points() {
-        // Five are expected. Fifteen or more have a probability below 0.1 %.
+        // Five change points are expected by chance. The probability of fifteen or more is below 0.1 %.
         let called = (0..1_000)
             .filter(|seed| !firsts(&noise(100 + seed, 40)).is_empty())
             .count();

@@ -69,8 +69,8 @@ pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
     estimates.map(|(at, estimate)| correct(at, estimate)).collect()
 }
 
-/// Returns the result by the interval alone, and the p-value of the bound that the interval excludes. If it excludes two bounds, returns
-/// the larger p-value. NaN excludes the pair from the family.
+/// Returns the result according to the interval alone, and the p-value of the bound that the interval excludes. If the interval excludes
+/// both bounds, returns the larger p-value. A p-value of NaN means that the pair is not a member of the family.
 fn finding_by_interval(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
     let interval = match (pair, estimate) {
         (Evidence::Counted(value), Some(_)) => Some(Interval {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn processes_are_compared_within_their_seed() {
-        // The first is twice as fast under each seed. One seed takes a hundred times as long as the other.
+        // The first setting takes half the time of the second under each seed. Under one seed, both take a hundred times as long.
         let of_seed = |scale: f64| {
             (
                 vec![0.5 * scale, 0.51 * scale, 0.52 * scale],

@@ -1,4 +1,4 @@
-//! Equivalence tests. They are needed because a difference that is not significant does not show that two settings learn equally well.
+//! Equivalence tests, which can show that two settings learn equally well. A difference that is not significant does not show this.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -54,7 +54,7 @@ pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equival
             low: difference - half,
             high: difference + half,
         },
-        // The nearer end of the margin gives the larger p-value.
+        // The one-sided test against the end of ±margin that is nearer to the difference has the larger p-value.
         p: student.sf((margin - difference.abs()) / error),
     })
 }

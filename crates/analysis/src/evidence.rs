@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Minimum number of seeds for a significant signed-rank test, and of equal outcomes for a significant sign test. The smallest two-sided
-/// p-value for n of either is 2/2ⁿ, and 2/2⁶ is the first below 5 %.
+/// p-value for n seeds or outcomes is 2/2ⁿ, which is below 5 % from n = 6 on.
 pub const MIN_SEEDS: usize = 6;
 
 /// Measurements of a pair of settings. A claim is about the "first" setting and compares it with the "second".
@@ -31,7 +31,7 @@ pub enum Evidence {
         /// One difference per seed.
         differences: Vec<Estimate>,
         /// True if all differences come from the same test examples. The interval of each difference must then contain the sampling error
-        /// of these examples. If one interval is missing, the mean has none.
+        /// of these examples. If one interval is missing, the mean does not have an interval.
         same_examples: bool,
     },
     /// Difference with a given interval. Without an interval, the result is inconclusive.
@@ -42,7 +42,8 @@ pub enum Evidence {
         as_claimed: u64,
         /// Number with another outcome.
         otherwise: u64,
-        /// Number of trainings that have processes of both kinds. The test adds them to the rarer outcome.
+        /// Number of trainings in which some processes have the claimed outcome and others do not. The test adds these trainings to the
+        /// rarer outcome.
         torn: u64,
     },
 }
@@ -170,7 +171,7 @@ pub fn endings_missing(as_claimed: u64, otherwise: u64, torn: u64) -> u64 {
     let (more, fewer) = (as_claimed.max(otherwise), as_claimed.min(otherwise) + torn);
     let significant =
         |missing: &u64| mcnemar(more + missing, fewer) <= 1.0 - crate::CONFIDENCE && more + missing > fewer;
-    // This many additional outcomes are always enough.
+    // `most` additional outcomes are always enough.
     let most = 3 * fewer + MIN_SEEDS as u64;
     (0..most).find(significant).unwrap_or(most)
 }

@@ -37,18 +37,18 @@ use crate::{Doubt, Verdict, Welch, holm};
 ///
 /// Cells with interleaved runs need no correction because both sides saw the same states of the machine. For times, rates and energies of
 /// other cells, the common shift is the median change over the cells of a metric (at least [`GATE_MIN_DRIFT_CELLS`]):
-/// - If it is within the floor and [`GATE_MAX_DRIFT`], it is attributed to the machine and subtracted.
-/// - Otherwise, if it exceeds twice the median fence or [`GATE_MIN_PROGRAM_SHIFT`], it is attributed to the program and kept.
-/// - In between, its cause is unknown. It is subtracted, and a finding requires a change of more than [`GATE_MIN_PROGRAM_SHIFT`]. Other
-///   changes are inconclusive ([`Doubt::Shared`]) unless they are *unchanged*.
+/// - A shift within the floor and [`GATE_MAX_DRIFT`] is attributed to the machine and subtracted.
+/// - Of the larger shifts, those above twice the median fence or [`GATE_MIN_PROGRAM_SHIFT`] are attributed to the program and kept.
+/// - In between, the cause of the shift is unknown. The shift is subtracted, and a finding requires a change of more than
+///   [`GATE_MIN_PROGRAM_SHIFT`]. Smaller changes are *unchanged* or inconclusive ([`Doubt::Shared`]).
 ///
-/// The estimate of a finding must exceed its limit with and without the subtraction. For *unchanged*, it must be within the threshold both
-/// ways.
+/// An estimate is a finding only if it exceeds the limit both with and without the subtraction. It is *unchanged* only if it is within the
+/// threshold both with and without the subtraction.
 ///
 /// Deterministic values are requested bytes, errors on seeded inputs, and results of training with the same seed. If they agree in all
 /// processes of each side, they are not tested: any change beyond the threshold is a finding. If they vary, they are treated as
-/// measurements. Accuracies with a shared error are tested unless all are equal. If the processes of each side agree, this test keeps the
-/// whole level at every look.
+/// measurements. Accuracies with a shared error are an exception: they are tested unless all values are equal. If all processes of each side
+/// agree, the level of this test is not divided by the number of looks.
 pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<GateVerdict> {
     let methods: Vec<Method> = family
         .iter()

@@ -7,8 +7,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Estimate, Interval, RESAMPLES, Sample, normal};
 
-/// Distance from the middle up to which ranks are kept, in standard deviations of the rank of a resampled median. Fewer than one resampled
-/// median in 10¹¹ lies beyond.
+/// Maximum distance of the rank of a kept sample from the middle rank, in standard deviations of the rank of a resampled median. Fewer than
+/// one resampled median in 10¹¹ lies beyond this distance.
 const KEPT_DEVIATIONS: f64 = 7.0;
 
 /// Samples of a process, reduced to those around their median. A resampled median is practically never one of the dropped samples, so the
@@ -26,7 +26,8 @@ impl Process {
     pub fn new(sample: &Sample) -> Self {
         let sorted = sample.sorted();
         let samples = sorted.len();
-        // The rank of the median of a resample has a standard deviation of √n/2. The upper middle value lies a few ranks above it.
+        // The rank of the median of a resample of n values has a standard deviation of √n/2. For an even n, the upper middle value of the
+        // resample lies a few ranks higher, so 25 ranks are added.
         let reach = (KEPT_DEVIATIONS / 2.0 * (samples as f64).sqrt()).ceil() as usize + 25;
         let first = (samples / 2).saturating_sub(reach);
         let end = (samples / 2 + reach).min(samples);
@@ -71,8 +72,8 @@ pub const MIN_PROCESSES: usize = 5;
 /// the number of processes, because even a thousand samples of one process contain no information on the next.
 ///
 /// For a small number k of processes, the bootstrap underestimates the spread between them. The expanded percentile interval corrects this
-/// (Hesterberg 2015, doi:10.1080/00031305.2015.1089789). It replaces the tail of 2.5 % by the normal tail above t·√(k/(k − 1)), where t is
-/// the 97.5 % quantile of Student's t with k − 1 degrees of freedom.
+/// (Hesterberg 2015, doi:10.1080/00031305.2015.1089789). This interval replaces the tail of 2.5 % by the normal tail above t·√(k/(k − 1)),
+/// where t is the 97.5 % quantile of Student's t with k − 1 degrees of freedom.
 ///
 /// The rank of a resampled median has a known distribution and is drawn directly. A million samples therefore cost as much as ten.
 pub fn median_over_processes(processes: &[Process], seed: u64) -> Option<Estimate> {

@@ -22,8 +22,8 @@ pub fn hodges_lehmann_ratio(numerator: &[f64], denominator: &[f64]) -> Option<Es
 }
 
 /// Estimates [`hodges_lehmann_ratio`] of several pairs of samples, from quotients within pairs only. Differences between pairs, such as the
-/// seed, cancel out. The interval contains every factor that [`crate::mann_whitney_within`] does not reject at 5 %. It requires one pair of
-/// four against four, two of three against three, or six of one against one.
+/// seed, cancel out. The interval contains every factor that [`crate::mann_whitney_within`] does not reject at 5 %. For an
+/// interval, one pair of samples must have four values on each side, two pairs three values, or six pairs one value.
 pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimate> {
     let sorted = |values: &[f64]| {
         let positive = values.iter().all(|value| *value > 0.0 && value.is_finite());

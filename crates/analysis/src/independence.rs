@@ -53,7 +53,7 @@ pub fn serial_dependence(values: &[f64]) -> Option<SerialDependence> {
     let (before, after) = (median(first)?, median(second)?);
     let n = values.len() as f64;
     let autocorrelation = autocorrelation(values);
-    // The upper limit avoids an effective sample size of 0. Its distance from 1 is the effect of about one outlier on the estimate, 1/n.
+    // The upper limit avoids an effective sample size of 0. It is 1 − 1/n because one outlier changes the autocorrelation by about 1/n.
     let r = autocorrelation.clamp(0.0, 1.0 - 1.0 / n);
     Some(SerialDependence {
         drift: after / before - 1.0,

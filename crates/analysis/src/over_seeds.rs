@@ -9,7 +9,7 @@ use crate::{Estimate, Interval, mean};
 /// seeds share their test examples, so more seeds do not reduce the sampling error of the examples. For a single seed, the result is its
 /// difference, whose interval does not cover the variation over seeds.
 ///
-/// Returns `None` without differences. The mean has no interval if a difference has none.
+/// Returns `None` without differences. The mean has an interval only if every difference has one.
 pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
     if let [difference] = differences {
         return Some(difference.clone());

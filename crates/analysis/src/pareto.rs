@@ -17,7 +17,7 @@ pub fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
     dominated
 }
 
-/// Returns the indices of the points that are not dominated and have no missing value, sorted by the first coordinate.
+/// Returns the indices of the points that no other point dominates, sorted by the first coordinate. Leaves out points with a missing value.
 pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
     let dominated = dominated(points);
     let mut front = ascending(points);

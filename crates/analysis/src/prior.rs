@@ -19,7 +19,7 @@ impl Prior {
     /// the others, reduces the prior's degrees of freedom, so that the group is judged by its own values (Phipson et al. 2016).
     ///
     /// The factor is min(1, `groups` · P), where P is the probability of a sample variance of at least `variance` if all true variances are
-    /// equal. It bounds the probability that the largest of `groups` sample variances is at least `variance`.
+    /// equal. In that case, `groups` · P bounds the probability that the largest of `groups` sample variances is at least `variance`.
     pub fn for_group(self, variance: f64, freedom: f64, groups: usize) -> Self {
         let beyond = FisherSnedecor::new(freedom, self.freedom)
             .map_or(0.0, |law| law.sf(variance / self.deviation.powi(2)));

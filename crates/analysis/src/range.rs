@@ -97,7 +97,7 @@ mod tests {
         let smallest = Format::Bf16.min_normal();
         assert_eq!((underflow(0.1, smallest), underflow(-0.1, smallest)), (0, 0));
         assert_eq!(underflow(-0.9 * smallest, smallest), 1);
-        // A weight update of any size can be lost when it is added to its weight.
+        // The limit is infinite for weight updates: an update of any size can be lost when it is added to its weight.
         assert_eq!(underflow(-0.1, f64::INFINITY), 1);
     }
 

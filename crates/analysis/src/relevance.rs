@@ -21,7 +21,7 @@ pub struct Floor {
     pub size: f64,
 }
 
-/// Times and rates. Between two runs on one machine, the drift that all cells of a suite share is smaller.
+/// Times and rates. The drift that all cells of a suite share between two runs on one machine is smaller than this floor.
 const TIME: f64 = 0.03;
 /// Times of steps that occur once per process, such as file access, cache filling and first launches. The program controls only a small
 /// part of them.

@@ -59,8 +59,8 @@ impl Sensitivity {
     }
 }
 
-/// Returns the smallest number of bits that keeps the accuracy, if all larger numbers in the trials keep it too. `bits`: the field of the
-/// layout. Returns `None` if the largest number of bits does not keep the accuracy.
+/// Returns the smallest number of bits for which the trials with this number and with all larger numbers keep the accuracy. `bits`: returns
+/// the width of the field. Returns `None` if the largest number of bits does not keep the accuracy.
 pub fn min_bits(trials: &[FormatTrial], bits: fn(Layout) -> u32) -> Option<u32> {
     let mut sorted: Vec<(u32, bool)> = trials
         .iter()

@@ -10,7 +10,7 @@ const MAX_EXACT_PAIRS: usize = 40;
 pub struct Paired {
     /// Hodges–Lehmann estimate of the difference, first − second: the median of the means of all pairs of differences, each difference also
     /// paired with itself (Hodges and Lehmann 1963). Its interval contains the shifts that the signed-rank test does not reject at 5 %.
-    /// Fewer than six pairs cannot reject any shift, so they have no interval.
+    /// An interval requires at least six pairs, because with fewer pairs the test cannot reject any shift.
     pub difference: Estimate,
     /// Two-sided p-value of Wilcoxon's signed-rank test.
     pub p: f64,

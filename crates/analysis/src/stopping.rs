@@ -12,8 +12,8 @@ pub const MIN_SAMPLES: usize = 20;
 /// are also few, which leaves few chances to stop at an interval that is narrow by chance.
 pub const LOOK_GROWTH: f64 = 1.5;
 
-/// Number of consecutive looks that must find a narrow interval. With one, sampling stops at intervals that are narrow by chance, and the
-/// coverage is 92 % instead of 95 %. With three it is 94 % (simulated in `docs/methodology.md`).
+/// Number of consecutive looks that must find a narrow interval. If one look were enough, sampling would stop at intervals that are narrow
+/// by chance, and the coverage would be 92 % instead of 95 %. With three looks, the coverage is 94 % (simulated in `docs/methodology.md`).
 pub const LOOKS_IN_A_ROW: u32 = 3;
 
 /// Parameters of the stopping rule. [`StoppingRule::new`] rejects invalid values.
@@ -116,8 +116,8 @@ pub enum Decision {
 
 /// State of a stopping rule. Call [`push`](Self::push) with each sample.
 ///
-/// The rule computes [`crate::median_interval`], which records also contain, at certain numbers of samples (looks). The first look is at
-/// `min_samples`, and each further look at [`LOOK_GROWTH`] times as many samples. Sampling stops after [`LOOKS_IN_A_ROW`] consecutive looks
+/// At certain numbers of samples (looks), the rule computes [`crate::median_interval`], the interval that records contain. The first look is
+/// at `min_samples`, and each further look at [`LOOK_GROWTH`] times as many samples. Sampling stops after [`LOOKS_IN_A_ROW`] consecutive looks
 /// with a narrow interval. A look takes linear time in the number of samples.
 #[derive(Debug, Clone)]
 pub struct Stopping {

@@ -4,8 +4,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Estimate, Interval};
 
-/// Estimates the mean with Student's t interval, which assumes approximately normal values. It is used for a few seeds, for which no
-/// distribution-free interval exists. A single value has no interval. Returns `None` without values, or if a value is not finite.
+/// Estimates the mean with Student's t interval, which assumes approximately normal values. The interval is used for a few seeds, for
+/// which no distribution-free interval exists. A single value has no interval. Returns `None` without values, or if a value is not finite.
 pub fn mean(values: &[f64]) -> Option<Estimate> {
     let n = values.len() as f64;
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {

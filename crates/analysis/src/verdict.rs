@@ -85,7 +85,8 @@ pub struct Judgement {
 /// *Improved* and *regressed* require an adjusted p-value of at most 5 % *and* a ratio beyond the threshold. *Unchanged* requires a
 /// confidence interval within the threshold. Everything else is inconclusive.
 ///
-/// Among m comparisons, the repeats must allow a p-value of 0.05/m: five against five are enough for up to six, see [`smallest_p`].
+/// Among m comparisons, the repeats must allow a p-value of 0.05/m: five repeats on each side are enough for up to six comparisons, see
+/// [`smallest_p`].
 pub fn judge(family: &[Groups<'_>]) -> Vec<Judgement> {
     let ratios: Vec<Option<Estimate>> = family.iter().map(ratio).collect();
     // Comparisons without a ratio do not count for the correction, because they are never improved or regressed.

@@ -9,7 +9,8 @@ const WINDOW: usize = 8;
 /// differences.
 const MAX_DIFFERENCE: f64 = 0.01;
 
-/// Significance level for the difference of two windows. It is also the rate at which settled times look different and need another window.
+/// Significance level for the difference of two windows. It is also the rate at which two windows of settled times differ significantly by
+/// chance, so that another window is needed.
 const LEVEL: f64 = 0.05;
 
 /// Returns true if run times have settled. The medians of the newest eight times and of the eight times before them must differ by at most

@@ -62,7 +62,7 @@ fn stopping_rule_keeps_the_nominal_coverage() {
 #[test]
 fn stopping_rule_keeps_the_coverage_with_clock_ticks() {
     for distribution in &DISTRIBUTIONS[CONTINUOUS..] {
-        // With a coarse clock, some strict noise limits cannot be reached. This limit is loose.
+        // This noise limit is loose because some strict limits cannot be reached with a coarse clock.
         let (rate, _) = simulation::coverage_with_stopping(*distribution, distribution.noise_at(30.0), 1_000);
         assert!(rate.share() >= 0.93, "{}: {}", distribution.name, rate.share());
     }

@@ -20,7 +20,7 @@ fn recorded() -> Recorded {
 #[test]
 fn recorded_noise_rarely_causes_a_false_regression() {
     for noise in [Noise::Interleaved(recorded()), Noise::Consecutive(recorded())] {
-        // If the true rate of false alarms is 1 %, more than four in 150 suites have a probability of 2 %.
+        // If the true rate of false alarms is 1 %, the probability of more than four in 150 suites is 2 %.
         let (false_alarms, _) = simulate_suites(&noise, Scenario::unchanged(5), 150);
         assert!(
             false_alarms <= 4,
@@ -42,7 +42,7 @@ fn machine_drift_of_two_percent_is_not_a_regression() {
 
 #[test]
 fn few_noisy_cells_are_not_regressions() {
-    // If the true rate of false alarms is 0.2 %, more than two in 150 suites have a probability of 0.4 %.
+    // If the true rate of false alarms is 0.2 %, the probability of more than two in 150 suites is 0.4 %.
     let (false_alarms, _) = simulate_suites(&Noise::Few(0.005, 0.1), Scenario::unchanged(5), 150);
     assert!(false_alarms <= 2, "{false_alarms}");
 }

@@ -104,7 +104,7 @@ fn hodges_lehmann_intervals_invert_the_test_of_scipy() {
         .unwrap();
         let interval = found.interval.unwrap();
         assert_close(found.value, &row["ratio"], 1e-12, row);
-        // The script evaluates factors at a relative offset of 1e-9 on either side of each quotient.
+        // The tolerance is 2e-9 because the script tests factors at a relative offset of 1e-9 on either side of each quotient.
         assert_close(interval.low, &row["low"], 2e-9, row);
         assert_close(interval.high, &row["high"], 2e-9, row);
     }

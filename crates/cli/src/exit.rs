@@ -6,7 +6,7 @@ use mantissa_core::is_exhausted;
 use mantissa_report::ReportError;
 use mantissa_runner::{RunError, Signal, WorkerExit};
 
-/// Result of a command. A bug exits with 101, the exit code of a Rust panic.
+/// Result of a command. A panic, which is a bug, exits with 101 instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command succeeded.

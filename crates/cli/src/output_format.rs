@@ -44,7 +44,7 @@ impl Format {
         ("benchmark-bigger", Self::BenchmarkBigger),
     ];
 
-    /// Renders the measurements of one run, for tools that track many runs. Returns `None` for a format that describes a comparison.
+    /// Renders the measurements of one run, for tools that track many runs. Returns `None` for a format of comparisons.
     pub(crate) fn render_run(self, run: &RunMeasurements) -> Result<Option<String>> {
         let measurements = || Measurements::of(run);
         Ok(Some(match self {
@@ -96,7 +96,7 @@ impl FromStr for Export {
         }
         text.parse().map(Self::Tables).map_err(|error: UnknownName| {
             let names: Vec<&str> = run_formats.map(|(name, _)| name).collect();
-            format!("{error}, and for a single run {}", names.join(", "))
+            format!("{error}. Also valid for a single run: `{}`", names.join("`, `"))
         })
     }
 }

@@ -69,7 +69,8 @@ impl WatchedRegression {
         let verdict = match (change, finding) {
             (Some(change), _) => change.verdict,
             (None, Some(finding)) => finding.verdict,
-            // A metric that was not measured or a precision that was not probed is inconclusive. Other missing findings mean no change.
+            // The commit is inconclusive if the metric was not measured or the precision was not probed. Any other absent finding means that
+            // the property did not change.
             (None, None) if is_metric || (is_probed && probe_is_missing) => return None,
             (None, None) => ChangeVerdict::Unchanged,
         };

@@ -45,7 +45,7 @@ impl BitRounding {
         let bits = x.to_bits();
         let magnitude = bits & 0x7fff_ffff;
         let field = (magnitude >> FRACTION).max(1);
-        // Below the smallest normal value, every halving of the magnitude costs one more bit.
+        // Below the smallest normal value, each halving of the magnitude drops one more fraction bit.
         let dropped = self.dropped + self.lowest.saturating_sub(field);
         let shift = dropped.min(FRACTION - 1);
         let half = (1u32 << shift) >> 1;

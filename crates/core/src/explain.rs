@@ -180,7 +180,7 @@ fn format_limit(x: f64) -> String {
     }
 }
 
-/// Formats all decimal places of `x`, or rounds to twenty if there are more, as in the article.
+/// Formats all decimal places of `x`, or rounds to twenty decimal places if there are more.
 fn format_decimal(x: f64) -> String {
     const DECIMALS: usize = 20;
     // A double has as many decimal places as binary places. The examples have fewer than 100.

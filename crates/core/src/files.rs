@@ -18,7 +18,7 @@ pub const MAX_SAMPLES_BYTES: u64 = 64 << 20;
 /// Opens a regular file for reading. Devices and pipes are rejected because they may never end.
 ///
 /// # Errors
-/// Any other kind of file, or an I/O error.
+/// The file is not a regular file, or an I/O error.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     open_with_length(path).map(|(file, _)| file)
 }
@@ -26,7 +26,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// Opens a regular file of at most `limit` bytes for reading.
 ///
 /// # Errors
-/// A larger file, any other kind of file, or an I/O error.
+/// The file is larger or not a regular file, or an I/O error.
 pub fn open_limited(path: &Path, limit: u64) -> io::Result<File> {
     match open_with_length(path)? {
         (_, length) if length > limit => Err(too_large(limit)),
@@ -37,7 +37,7 @@ pub fn open_limited(path: &Path, limit: u64) -> io::Result<File> {
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// A larger file, any other kind of file, or an I/O error.
+/// The file is larger or not a regular file, or an I/O error.
 pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     match open_with_length(path)? {
         (_, length) if length > limit => Err(too_large(limit)),
@@ -48,7 +48,7 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Reads a regular file.
 ///
 /// # Errors
-/// Any other kind of file, or an I/O error.
+/// The file is not a regular file, or an I/O error.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let (file, length) = open_with_length(path)?;
     read_whole(file, length)
@@ -58,7 +58,7 @@ fn read_whole(file: File, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
     // The additional byte detects the end of the file without another allocation.
     bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1))?;
-    // `Take` does not query the file length a second time.
+    // `File::read_to_end` would query the file length a second time; `Take` does not.
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -270,7 +270,7 @@ impl Replacement {
 /// # Errors
 /// An I/O error.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // `/dev/stdout` is a link to the standard output, which may be a regular file.
+    // Write directly to `/dev/stdout` even if it leads to a regular file: a replacement would remove the link.
     let is_system_path = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
     if is_system_path || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(path, bytes);

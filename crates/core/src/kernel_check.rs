@@ -48,7 +48,7 @@ named! {
 pub struct CheckedCandidate {
     /// Shapes that were launched and compared.
     pub shapes: u32,
-    /// The launched kernels, by the dtype of their operands.
+    /// The launched kernels: one entry for each dtype of the operands.
     pub launched: Vec<CandidateKernel>,
     /// The first result that differs from float64.
     pub wrong: Option<String>,
@@ -71,7 +71,7 @@ pub struct KernelCheck {
     pub shapes: u32,
     /// Reason why the candidate did not pass.
     pub detail: Option<String>,
-    /// The kernels that passed, by the dtype of their operands.
+    /// The kernels that passed: one entry for each dtype of the operands.
     pub passed: Vec<CandidateKernel>,
 }
 

@@ -130,7 +130,7 @@ impl Setting {
     /// skipped.
     fn is_implemented(&self, axis: Axis) -> bool {
         match axis {
-            // The CPU backend rounds after every multiplication, which is too slow for anything but a single kernel.
+            // To accumulate in f16, the CPU backend rounds after every multiplication. This is too slow for anything but a single kernel.
             Axis::Accumulator => {
                 let kernel = self.batch.is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex

@@ -25,7 +25,7 @@ use crate::{
 /// Maximum number of rows. For more rows, a matmul that first rearranges the weights is faster.
 pub const MAX_FEW_ROWS: usize = 8;
 
-/// Minimum number of weights. With fewer, starting threads takes longer than reading them.
+/// Minimum number of weights. With fewer weights, starting threads takes longer than reading the weights.
 const MIN_WEIGHTS: usize = 1 << 16;
 
 /// Multiplies `[m, k]` with a transposed view `[k, n]` of weights. Returns unrounded sums in f32, or in f64 for f64. Returns `None` if `m`

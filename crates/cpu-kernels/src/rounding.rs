@@ -28,14 +28,14 @@ pub(crate) fn round_bf16(x: f32) -> f32 {
 /// infinities are unchanged; values that round beyond the largest f16 value become infinite.
 #[inline(always)]
 pub(crate) fn round_f16(x: f32) -> f32 {
-    /// Adding it rounds to a multiple of 2⁻²⁴, the spacing of subnormal f16 numbers and of f32 numbers of this magnitude.
+    /// Adding this number rounds to a multiple of 2⁻²⁴, the spacing of subnormal f16 numbers and of f32 numbers of this magnitude.
     const SUBNORMAL_SPACING: f32 = 0.75;
     const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
     let magnitude = x.abs();
     let normal = round_bits::<13>(magnitude);
     let normal = if normal > 65504.0 { f32::INFINITY } else { normal };
     let subnormal = (magnitude + SUBNORMAL_SPACING) - SUBNORMAL_SPACING;
-    // Comparisons with NaN are false.
+    // For NaN the comparison is false, and `normal` is NaN.
     (if magnitude < SMALLEST_NORMAL {
         subnormal
     } else {

@@ -17,8 +17,8 @@ pub(crate) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + D
     fn widen(from: &[Self], to: &mut [Self::Wide]);
     /// Rounds values to nearest even.
     fn narrow(from: &[Self::Wide], to: &mut [Self]);
-    /// Returns values in the wide format: `values` itself if it is already wide, otherwise a copy widened into `buffer`. A copy takes as
-    /// long as the arithmetic.
+    /// Returns values in the wide format: `values` itself if it is already wide, because a copy takes as long as the arithmetic. Otherwise,
+    /// returns a copy widened into `buffer`.
     fn to_wide<'a>(values: &'a [Self], buffer: &'a mut [Self::Wide]) -> &'a [Self::Wide];
     /// Returns the slice for results in the wide format: `to` itself if it is wide, otherwise `buffer`. Call [`store`](Self::store)
     /// afterwards.

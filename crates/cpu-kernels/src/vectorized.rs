@@ -158,7 +158,7 @@ impl Wide for f32 {
         power_series(rest) * power_of_two(n_bits, EXPONENT_OFFSET)
     }
 
-    /// Computes `m / (m + 2)` with `m = e^2|x| − 1`, which is accurate near 0.
+    /// Computes the magnitude as `m / (m + 2)` with `m = e^(2|x|) − 1`. This formula is accurate near 0.
     #[inline(always)]
     fn fast_tanh(self) -> Self {
         // For larger |x|, the result rounds to 1.
@@ -199,7 +199,7 @@ fn at_most(x: f32, bound: f32) -> f32 {
 /// [`power_of_two`]. `|x|` must be at most 110.
 #[inline(always)]
 fn reduce_by_ln_2(x: f32) -> (f32, u32) {
-    /// Adding it moves the nearest integer into the lowest nine bits.
+    /// Adding this number to `x / ln 2` moves the nearest integer into the lowest nine bits.
     const NEAREST_INTEGER: f32 = 12_582_912.0; // 1.5 · 2^23
     // ln 2 as the sum of two numbers. The significand of the first one ends with zeros, so that its product with `n` is exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn elementary_functions_are_accurate_to_a_few_ulps() {
-        // Both signs are tested: `-x.abs()` maps positive numbers to negative ones.
+        // `max_ulp_error` passes numbers of both signs, and `scaled_exp` requires `x ≤ 0`. Hence `-x.abs()`.
         let weight = max_ulp_error(
             103.9,
             |x| (-x.abs()).scaled_exp() * INVERSE_OFFSET,

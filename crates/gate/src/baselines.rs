@@ -106,12 +106,13 @@ impl Baselines {
         }
     }
 
-    /// Returns the baseline of this name to compare with `candidate`. The first match counts: the baseline of the same machine, the only
-    /// baseline of this name, or the only one that differs only in `may_differ`. The result can therefore differ in other parts, which the
-    /// comparison reports.
+    /// Returns the baseline of this name to compare with `candidate`. In order of preference, it is:
+    /// 1. the baseline of the same machine, backend and profile,
+    /// 2. the only baseline of this name; it can differ in parts that are not in `may_differ`, which the comparison reports,
+    /// 3. the only baseline of this name whose differences are all in `may_differ`.
     ///
     /// # Errors
-    /// Fails if there is no baseline of this name, if there are several and not exactly one is comparable, or if one is damaged.
+    /// Fails if there is no baseline of this name, if there are several and none or more than one is comparable, or if one is damaged.
     pub fn find(
         &self,
         name: &str,

@@ -54,7 +54,7 @@ impl CellCollector {
             Some(first) if !same_program_and_machine(first, &record.fingerprint) => {
                 return Err(Problem::ManyMachines);
             }
-            // Cells on a CPU do not record a GPU, and a run can contain cells of both kinds.
+            // Keep a fingerprint with a GPU: a run can also contain cells on a CPU, whose fingerprints do not have one.
             Some(first) if first.gpu.is_some() || record.fingerprint.gpu.is_none() => {}
             _ => self.fingerprint = Some(record.fingerprint.clone()),
         }

@@ -16,7 +16,7 @@ const SCHEMA: u32 = 1;
 /// [`History::fences`](crate::History::fences).
 ///
 /// # Errors
-/// Fails if the runs differ in a [`Part`] that is not in `allowed`, or if they have no cell in common that both tried.
+/// Fails if the runs differ in a [`Part`] that is not in `allowed`, or if there is no cell that both runs tried.
 pub fn compare(
     baseline: &RunMeasurements,
     candidate: &RunMeasurements,

@@ -167,7 +167,8 @@ pub struct Change {
     pub baseline: f64,
     /// Median over the candidate's processes.
     pub candidate: f64,
-    /// Numbers of compared values of baseline and candidate: one per run (a median) with enough runs, otherwise one per process.
+    /// Numbers of compared values of baseline and candidate. With enough runs, each value is the median of a run; otherwise the value of a
+    /// process.
     pub processes: (usize, usize),
     /// True if `change` is a difference in the metric's unit; otherwise it is a ratio.
     pub difference: bool,
@@ -187,7 +188,7 @@ pub struct Change {
     pub p: Option<f64>,
     /// p-value after Holm's correction for all comparisons.
     pub adjusted_p: Option<f64>,
-    /// Common change of all cells of the metric (a ratio candidate / baseline) if it is attributed to the machine; otherwise 1.
+    /// Change that all cells of the metric have in common, as a ratio candidate / baseline, if it was subtracted; otherwise 1.
     pub drift: f64,
     /// Smallest true change that is detected with a power of 95 %, for this number of processes and this noise.
     pub catches: Option<f64>,

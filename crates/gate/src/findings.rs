@@ -58,7 +58,7 @@ fn status_change(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) ->
         (_, 0) => ChangeVerdict::Improved,
         _ if all_fail && all_before.min(all_after) >= repeats => ChangeVerdict::Unchanged,
         _ if all_fail => ChangeVerdict::Inconclusive,
-        // All processes of the candidate failed.
+        // All processes of the candidate failed, but not all of the baseline.
         _ if failed_after == all_after => ChangeVerdict::Regressed,
         // Some processes fail on both sides. They are too few to show that the failure rate changed.
         _ => ChangeVerdict::Inconclusive,
@@ -124,7 +124,7 @@ fn executed_change(before: &MeasuredCell, after: &MeasuredCell) -> Option<Findin
             .collect::<Vec<_>>()
             .join(" or ")
     };
-    // If only the requested precision changed, both texts are equal. The verdict is then added, so that they differ.
+    // If only the requested precision changed, both texts are equal. Then add the comparison with the request, such as `differs`.
     let is_ambiguous = join(&old) == join(&new);
     let describe = |observed: &BTreeSet<ExecutedPrecision>| match is_ambiguous {
         true => observed

@@ -57,11 +57,11 @@ pub struct AllowedFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
-    /// There are no regressions, except allowed ones.
+    /// All regressions, if any, are allowed.
     Passed,
-    /// There is a regression.
+    /// There is a regression that is not allowed.
     Failed,
-    /// There are no regressions, except allowed ones. The gate is strict and some comparisons are inconclusive.
+    /// All regressions, if any, are allowed. The gate is strict, and some comparisons are inconclusive.
     #[serde(rename = "undecided")]
     Inconclusive,
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use crate::MeasuredCell;
 
-/// Minimum number of runs on each side. With fewer, a change of the machine between two runs could look like a change of one side.
+/// Minimum number of runs on each side. With fewer, a change of the machine between two runs could look like a difference between the sides.
 const MIN_RUNS: usize = 3;
 
 /// Maximum number of consecutive runs of one side. Two are allowed because B C C B is as balanced as B C B C (B: baseline, C: candidate).

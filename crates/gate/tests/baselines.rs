@@ -49,7 +49,7 @@ fn baselines_are_saved_found_and_dropped_by_machine() {
     let elsewhere = write_and_read(&runs.join("elsewhere"), elsewhere);
     baselines.save("main", &elsewhere).unwrap();
     assert_eq!(baselines.list().unwrap().len(), 2);
-    // A third machine has no baseline, unless its differences are allowed.
+    // A run on a third machine has a baseline only if its differences from the baseline are allowed.
     let mut third = run(1, unchanged);
     third.fingerprint.cpu = Some("Third".into());
     third.fingerprint.cores = 4;

@@ -12,14 +12,14 @@ use crate::dtypes::dtype;
 /// Cast that autocast applies to the inputs of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpClass {
-    /// Cast to the format of matmuls, f16 or bf16. For operations that hardware executes fast in these formats, with sums in f32.
+    /// Cast to the format of matmuls, f16 or bf16, for operations that hardware executes fast in these formats, with sums in f32.
     Lower,
-    /// Cast to the format of the parameters, f32. For operations that need range or precision.
+    /// Cast to the format of the parameters, f32, for operations that need range or precision.
     Full,
-    /// Cast to the widest format of the inputs. For operations that run in 16-bit formats as well, but need inputs of
-    /// one format.
+    /// Cast to the widest format of the inputs, for operations that also run in 16-bit formats, but need inputs of one
+    /// format.
     Widest,
-    /// No cast. For operations that run in 16-bit formats as well and have one input.
+    /// No cast, for operations that also run in 16-bit formats and have one input.
     Inputs,
 }
 

@@ -55,7 +55,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
         let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
-        // The gradient of an unrounded sum has dtype f32, but the operands' format represents all its values. The cast is therefore exact.
+        // The gradient of an unrounded sum has dtype f32. The operands' format represents all values of this gradient, so the cast is exact.
         let cast_like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
             dtype if dtype == TensorMetadata::dtype(&grad) => grad,
             dtype => B::round_to(grad, dtype.into()),

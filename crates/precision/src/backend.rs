@@ -26,8 +26,8 @@ use crate::{
 /// Methods with a body are composed of burn's operations. For 16-bit inputs they compute in f32 and round once at the end, like PyTorch's
 /// fused kernels. A backend overrides them if it has a faster implementation.
 ///
-/// burn's kernel fusion does not merge matmuls and other operations with a kernel of their own. All other operations are split into burn's
-/// operations before fusion.
+/// Methods with `fusion(dtype, shape)`, such as matmuls, have their own kernel, which burn's kernel fusion does not merge with others. Methods
+/// with `fusion(default)` are split into burn's operations before fusion.
 #[backend_extension(Flex, Autodiff, Cube: cfg(feature = "cubecl"), Fusion: cfg(feature = "cubecl"))]
 pub trait PrecisionBackend: Backend {
     /// Multiplies matrices with batching and broadcasting, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of

@@ -42,8 +42,8 @@ impl Moments {
     }
 }
 
-/// Returns the momentum `m` for each of `k` micro-batches, given the `momentum` for a whole batch. `Scaled` solves `(1
-/// − m)ᵏ = 1 − momentum`, so that the running statistics decay per batch as without micro-batches.
+/// Returns the momentum `m` for each of `k` micro-batches, given the `momentum` for a whole batch. `Scaled` solves
+/// `(1 − m)ᵏ = 1 − momentum`, so that the running statistics decay per batch as without micro-batches.
 pub fn micro_batch_momentum(rule: BatchNormMomentum, momentum: f64, micro_batches: u32) -> f64 {
     match rule {
         BatchNormMomentum::Keep => momentum,

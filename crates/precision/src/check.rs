@@ -331,7 +331,7 @@ impl Checker<'_> {
 /// Returns a contiguous copy of a tensor.
 #[cfg(feature = "cubecl")]
 fn contiguous<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    // Adding a tensor of zeros writes a new one.
+    // Adding zeros writes a new tensor.
     let zeros = tensor.zeros_like();
     tensor + zeros
 }

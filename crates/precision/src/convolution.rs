@@ -241,7 +241,7 @@ mod tests {
         ));
         assert_eq!(gradient.dtype(), DType::BF16);
         let data = gradient.into_data();
-        // bf16 represents only multiples of 256 there: 62400 rounds to 62464. Rounding each part would give 62208.
+        // The sum is 62400, and bf16 rounds it to a multiple of 256, 62464. Rounding each part would give 62208.
         assert_eq!(data.iter::<f32>().nth(1), Some(62464.0));
     }
 

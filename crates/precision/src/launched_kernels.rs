@@ -17,8 +17,8 @@ pub struct Launch {
     pub arithmetic: Cow<'static, str>,
     /// Class of the multiplication instructions in the machine code of CUDA devices, e.g. `HMMA.TF32`.
     pub instructions: Option<&'static str>,
-    /// True if the kernel multiplies in a wider format than requested, on operands that were rounded to the requested format, because the
-    /// device does not have a unit for that format.
+    /// True if the device does not have a unit for the requested format, and the kernel emulates the format: the operands are rounded to it and
+    /// multiplied in a wider format.
     pub emulated: bool,
 }
 

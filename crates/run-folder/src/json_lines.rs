@@ -28,7 +28,7 @@ impl JsonLine for Record {
 pub type RecordReader<R = BufReader<File>> = JsonLines<Record, R>;
 
 /// Iterator over the values of a file with one JSON value per line. Keeps one line in memory, and skips blank lines. Ends after the
-/// first error. Does not return a last line without a line break: a crash or a full disk truncated it.
+/// first error. Skips a last line without a line break, which a crash or a full disk truncated.
 #[derive(Debug)]
 pub struct JsonLines<T, R = BufReader<File>> {
     path: PathBuf,
@@ -76,8 +76,8 @@ impl<T: JsonLine, R: BufRead> JsonLines<T, R> {
         self.line
     }
 
-    /// Returns the total length in bytes of the complete lines read so far. If the iterator ended without an error, anything
-    /// after them is a truncated line.
+    /// Returns the total length in bytes of the complete lines read so far. If the iterator ended without an error, any
+    /// bytes after these lines belong to a truncated line.
     pub fn complete_bytes(&self) -> u64 {
         self.complete_bytes
     }

@@ -25,7 +25,7 @@ pub struct RunReader {
 /// The latest attempt of every repeat of every cell.
 #[derive(Debug)]
 pub struct LatestRecords {
-    /// Records, in the order of the first attempts at each repeat in the file.
+    /// Records, in the order in which the first attempt at each repeat occurs in the file.
     pub records: Vec<Record>,
     /// True if the last line of the file was truncated by a crash or a full disk. The line is skipped.
     pub is_truncated: bool,

@@ -71,7 +71,7 @@ impl Commands {
         if let Some(path) = &inputs.vocabulary {
             option("--vocabulary", path.display().to_string());
         }
-        // The command runs this suite alone, which rejects weights of other workloads.
+        // Include only the weights of this workload: the command runs this suite alone, and a run rejects weights that no workload uses.
         let workload = &cell.workload.name;
         if let Some(path) = inputs.weights.get(workload) {
             option("--weights", format!("{workload}={}", path.display()));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Tolerated temperature above that before the first cell, in degrees Celsius. Under load, a GPU is tens of degrees warmer. The last few
-/// degrees are tolerated: they depend on the heat sink and the room, and sensors report whole degrees.
+/// Tolerated excess over the temperature before the first cell, in degrees Celsius. Under load, a GPU is tens of degrees warmer. The last few
+/// degrees are tolerated because they depend on the heat sink and the room, and because sensors report whole degrees.
 pub(crate) const TOLERANCE_CELSIUS: f64 = 5.0;
 
 /// Polling interval: as short as the temperature sensor allows, and long enough not to disturb other processes.

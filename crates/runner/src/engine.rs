@@ -55,7 +55,7 @@ pub trait Engine {
     fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
     /// Starts a peer, a program that computes with another framework, and returns the name of the framework. Returns
-    /// `None` if `restore_default_signals` returns true before the reply of the peer.
+    /// `None` if the run has to stop before the peer replies: `restore_default_signals` then returns true.
     ///
     /// # Errors
     /// The program does not start, or its reply cannot be parsed.

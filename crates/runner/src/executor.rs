@@ -34,8 +34,8 @@ pub enum CellResult {
 
 /// Executor of cells: worker processes, or a script in tests.
 pub trait Executor {
-    /// Runs one cell. Returns its result, and the output of its worker without messages. Calls `on_progress` with every
-    /// step. Also calls it with `None` several times a second.
+    /// Runs one cell. Returns its result, and the output of its worker without messages. Calls `on_progress` with each
+    /// progress update, and in between with `None` several times a second.
     ///
     /// # Errors
     /// Errors that prevent every cell from running.

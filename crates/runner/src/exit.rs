@@ -51,7 +51,7 @@ pub fn is_out_of_memory(text: &str) -> bool {
         "out of device memory",
         "out_of_memory",
         "outofmemory",
-        // A capacity beyond the address space.
+        // Panic of `Vec` if a capacity exceeds the address space.
         "capacity overflow",
     ]
     .iter()

@@ -6,8 +6,8 @@ use mantissa_core::{Event, EventKind};
 
 use crate::Busy;
 
-/// Maximum time for which the driver may still list a worker that has exited. A process that is listed longer is not
-/// such a worker.
+/// Maximum time for which the driver may still list a worker after its exit. A process that is listed for longer belongs
+/// to another program.
 const EXIT_DELAY: Duration = Duration::from_secs(2);
 
 /// Time limit of the wait for a free GPU.

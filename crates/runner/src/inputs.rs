@@ -108,7 +108,7 @@ fn hash_files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
     let paths = match role {
         InputRole::Weights => match weight_files(path) {
             Ok(files) => files,
-            // The worker reports the error of an invalid checkpoint.
+            // Do not fail here: the worker reports why a checkpoint is invalid.
             Err(_) if path.exists() => return Ok(vec![]),
             Err(error) => return Err(io::Error::other(error)),
         },

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Runs one repeat of every cell per round. The cells of a workload rotate from round to round (A B C, C A B, B C
-    /// A), so that drift of the machine affects all cells of a workload alike.
+    /// Runs one repeat of every cell per round. The order of the cells of a workload rotates from round to round (A B C,
+    /// C A B, B C A), so that drift of the machine affects all cells of a workload alike.
     #[default]
     Rounds,
     /// Runs all repeats of a cell before the next cell, in the order of the suites.

@@ -65,8 +65,8 @@ impl PreCell {
         &self.devices
     }
 
-    /// Returns the idle power of the GPU in watts. The power is measured once, before the first cell. The measurement
-    /// is repeated until the power is steady or the time limit of the cooldown is reached.
+    /// Returns the idle power of the GPU in watts. Measures it before the first cell and stores the result for later
+    /// cells. Repeats the measurement until the power is steady or the time limit of the cooldown is reached.
     ///
     /// # Errors
     /// The reason why the idle power is not known.

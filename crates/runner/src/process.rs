@@ -111,8 +111,8 @@ impl Workers {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Ctrl-C must reach only the run, which lets the worker finish. The process group also ends child processes of
-        // the worker.
+        // Start the worker in a process group of its own. Ctrl-C then reaches only the run, which lets the worker finish.
+        // Killing the group also ends child processes of the worker.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         if let Some(uuid) = &request.gpu {
@@ -130,7 +130,7 @@ impl Workers {
         }
         let mut worker = command.spawn().map_err(RunError::Worker)?;
         if let Some(mut stdin) = worker.stdin.take() {
-            // The exit of a worker that crashed before it read its request is classified later.
+            // Ignore the error: a worker that crashes before it reads its request is classified after its exit.
             let _ = serde_json::to_writer(&mut stdin, request).map(|()| stdin.write_all(b"\n"));
         }
         Ok(worker)
@@ -222,7 +222,8 @@ impl Workers {
             }
         }
         let exit = worker.wait(EXIT_GRACE, KILL_TIMEOUT).map_err(RunError::Worker)?;
-        // Both streams end with the worker and its group. Do not wait for a stream that another process keeps open.
+        // Both streams normally end with the worker and its process group. Do not wait for a stream that another process
+        // keeps open.
         let end = Instant::now();
         while end.elapsed() < DRAIN_LIMIT
             && let Ok(rest) = receiver.recv_timeout(DRAIN_LIMIT.saturating_sub(end.elapsed()))
@@ -282,7 +283,7 @@ mod tests {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let worker = Worker(pipes.args(["-c", script]).spawn().unwrap());
-        // Early output is in the pipe before the first poll.
+        // Wait, so that early output is in the pipe before the first poll.
         std::thread::sleep(Duration::from_millis(500));
         let workers = Workers::of_this_program(stop.clone()).unwrap();
         let limit = Duration::from_millis(500);

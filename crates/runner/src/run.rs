@@ -305,7 +305,7 @@ fn missing_telemetry(backend: Backend, uuid: Option<&str>) -> Vec<String> {
         (Backend::Cuda, Some(uuid)) => {
             let mut gpu = GpuSource::open(uuid);
             gpu.read(&mut reading);
-            // This process does not compute, so the absence of its process memory is not reported. The workers detect
+            // Leave out process memory: this process does not compute, so the driver does not list it. The workers detect
             // if the driver lists processes.
             missing.extend(
                 gpu.missing()

@@ -13,8 +13,8 @@ use crate::{
     Progress, ProgressEvent, RunError, Stop, executor::CellResult, message::Request, process::Workers,
 };
 
-/// Host memory that is assumed for each process, in bytes. It limits the number of parallel compilers, so that they do
-/// not exhaust the memory.
+/// Host memory that is assumed for each process, in bytes. This assumption limits the number of parallel compilers, so
+/// that they do not exhaust the memory.
 const MEMORY_PER_PROCESS: u64 = 2 << 30;
 
 /// Runs a worker for each request, in parallel on the available cores. Returns the results in the order of the

@@ -21,8 +21,8 @@ use crate::{
     suite::Resolved,
 };
 
-/// Computes the Cartesian product of workloads and axes. Cells are ordered by suite, workload and axes; the last axis varies fastest. A
-/// cell that an earlier suite already contains, with the same workload name, is not planned again and belongs to the earlier suite.
+/// Computes the Cartesian product of workloads and axes. Cells are ordered by suite, workload and axes; the last axis varies fastest. If
+/// two suites contain the same cell under the same workload name, the cell is planned once, for the earlier suite.
 ///
 /// # Errors
 /// An override that does not apply to any workload, a filter that does not match any cell, an axis that is overridden twice, two suites
@@ -83,7 +83,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
 }
 
 fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Sweep], options: &PlanOptions) {
-    // Settings within a workload are distinct, so only an equal workload of an earlier suite can contain the same cell.
+    // The settings of one workload are distinct, so only an equal workload of an earlier suite can contain the same cell.
     let earlier = plan
         .cells
         .iter()

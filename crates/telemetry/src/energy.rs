@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn thinning_does_not_lose_energy() {
-        // The power alternates between 0 W and 200 W. Every second reading alone would average to one of the two.
+        // The power alternates between 0 W and 200 W. From every second reading alone, the mean power would be 0 W or 200 W.
         let meter = meter_of(400.0, |at| 200.0 * ((at * 100.0).round() % 2.0), |at| 100.0 * at);
         let energy = meter.energy(&(10.0..390.0));
         assert!(near(&energy.integral_joules, 38_000.0), "{energy:?}");

@@ -40,7 +40,7 @@ impl Source for HostMemory {
         }
     }
 
-    /// Returns false because the system keeps the peak.
+    /// Returns false: memory can change fast, but the system keeps its peak.
     fn changes_fast(&self) -> bool {
         false
     }

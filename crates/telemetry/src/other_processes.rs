@@ -65,8 +65,9 @@ impl Log {
         !self.others.is_empty()
     }
 
-    /// Returns only processes that certainly belong to other programs. In a container, the driver may list an own process
-    /// under another id. If no list contains an own process, a process that is not in the first list may be an own one.
+    /// Returns only processes that certainly belong to other programs. In a container, the driver may list the measured
+    /// process under another id. If no list contains an own process, a process that appears after the first list may be the
+    /// measured one, so it is left out.
     pub(crate) fn result(&self) -> OtherProcesses {
         let Some(first) = self.first_list else {
             return OtherProcesses::Unknown("the driver lists no processes".into());

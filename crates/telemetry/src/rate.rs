@@ -19,7 +19,7 @@ pub struct Rate {
     pub reading_seconds: Option<f64>,
     /// 99th percentile of the duration of a reading in seconds of wall time.
     pub reading_p99_seconds: Option<f64>,
-    /// Share of the window that readings take: an upper bound on the load of one core.
+    /// Total duration of the readings as a share of the window: an upper bound on the load of one core.
     pub reading_share: Option<f64>,
     /// Number of readings in the window.
     pub readings: usize,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mantissa_core::Event;
 
-/// Sampling period. Sensors of NVML change at most every 20 ms (power on an A100 or H100: 25 to 100 ms, arXiv
-/// 2312.02741), so reading twice as often misses no change. [`crate::Trace::rate`] reports the cost.
+/// Sampling period. An NVML sensor keeps each value for at least 20 ms (power on an A100 or H100: 25 to 100 ms, arXiv
+/// 2312.02741), so a reading every 10 ms sees every value. [`crate::Trace::rate`] reports the cost.
 pub const PERIOD: Duration = Duration::from_millis(10);
 
 /// Values read at one time. A value that the machine does not report is absent.
@@ -16,16 +16,16 @@ pub struct Reading {
     /// Delay of the start after its scheduled time, in seconds; absent for readings without a scheduled time, such as
     /// the last one.
     pub late_seconds: Option<f64>,
-    /// Wall time of the reading in seconds.
+    /// Duration of the reading in seconds.
     pub taken_seconds: Option<f64>,
-    /// Resident memory of this process in bytes. Absent in brief readings.
+    /// Resident memory of the measured process in bytes. Absent in brief readings.
     pub host_bytes: Option<u64>,
-    /// Peak resident memory of this process since its start, in bytes. Absent in brief readings, because the system
-    /// keeps the peak.
+    /// Peak resident memory of the measured process since its start or the last reset, in bytes. Absent in brief
+    /// readings: the operating system records the peak, so a later full reading reports it.
     pub host_peak_bytes: Option<u64>,
     /// Memory in use on the whole device, or on the MIG slice, in bytes.
     pub device_bytes: Option<u64>,
-    /// Device memory of this process in bytes. Absent in brief readings.
+    /// Device memory of the measured process in bytes. Absent in brief readings.
     pub process_bytes: Option<u64>,
     /// Power draw of the device in watts.
     pub power_watts: Option<f64>,
@@ -42,7 +42,8 @@ pub struct Reading {
     /// NVML bits of the reasons why the clock is limited; see [`crate::throttle_reasons`].
     pub throttle: Option<u64>,
     /// True for a brief reading, which leaves out host memory, processes, utilisation and ECC errors. These are
-    /// expensive to read, change slowly, or keep their own peak. Set before the sources are read.
+    /// expensive to read or change slowly, and the system records the peak of host memory. Set before the sources are
+    /// read.
     pub brief: bool,
     /// Share of the time in which a kernel ran, 0 to 1. Absent in brief readings.
     pub utilisation: Option<f64>,

@@ -171,8 +171,8 @@ impl TraceHandle {
     }
 }
 
-/// Returns true if a reading that begins now is brief; `full` is the start of the last full reading. The tolerance of
-/// half a period keeps a scheduled full reading full even if it starts slightly early.
+/// Returns true if a reading that begins now is brief; `full` is the start of the last full reading. With the
+/// tolerance of half a period, a scheduled full reading is full even if it starts slightly early.
 fn is_brief(now: Duration, full: Duration, period: Duration) -> bool {
     now.saturating_sub(full) + period / 2 < FULL_PERIOD
 }

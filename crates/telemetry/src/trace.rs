@@ -151,7 +151,7 @@ impl Trace {
         self.readings += 1;
         self.device.push(reading.device_bytes);
         if !reading.brief && (reading.processes.is_none() || reading.process_bytes.is_some()) {
-            // A list without this process is not a failure: the process may not use the device yet or anymore.
+            // A list without this process is valid: the process may use the device only later, or only earlier.
             self.process.push(reading.process_bytes);
         }
         self.host_peak = self

@@ -4,13 +4,13 @@
 //! on all cores, and the steps of a small training. The piece in which a reading begins and the next piece are compared with the two pieces before
 //! and the two after. Other load on the machine affects all of them alike.
 //!
-//! The program prints the slowdown as a share of the time: the mean with a bootstrap interval, which is the cost over a whole run, and the median
-//! of group means, which ignores outliers. It prints the same for a placebo: as many comparisons at moments half-way between two readings, at which
-//! nothing is read. The cost of a reading is the difference from the placebo.
+//! The program prints two estimates of the slowdown, as shares of the time. The mean, with a bootstrap interval, is the cost over a whole run. The
+//! median of group means ignores outliers. The program also prints both estimates for a placebo: as many comparisons at moments half-way between
+//! two readings, at which nothing is read. The cost of a reading is the difference from the placebo.
 //!
 //! `cargo run --release -p mantissa-worker --example disturbance [READINGS [DEVICE [LIBRARY]]]`: with a device (UUID or PCI bus id), the GPU is
 //! sampled as well, through this machine's NVML or a library file (the stand-in of `tests/nvml`). A run on a GPU takes a hundred readings per
-//! second, of which nine in ten are brief. With a device, the program also prints the share as if all of them were full, which is an upper bound.
+//! second, of which nine in ten are brief. With a device, the program also prints the share for a hundred full readings per second: an upper bound.
 
 use std::{
     env, fs,
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
         mantissa_workloads::run(&cell, &inputs, None, &mut observer).expect("the training runs on the CPU");
     }
     observer.print("training steps");
-    // A folder that cannot be removed wastes only a few kilobytes.
+    // Ignore an error, because a leftover folder has only a few kilobytes.
     let _ = fs::remove_dir_all(inputs.cache);
     ExitCode::SUCCESS
 }
@@ -185,9 +185,9 @@ impl Observer for PieceObserver {
     }
 }
 
-/// Returns the extra time of the work around each moment, in seconds: the time of the piece that contains the moment and of the next piece, which
-/// suffers from evicted caches, minus half the total time of the two pieces before and the two after. Skips moments for which one of the six pieces
-/// contains another moment or one of `others`.
+/// Returns the extra time of the work around each moment, in seconds. A reading can slow down two pieces: the one that contains the moment and, by
+/// evicted caches, the next one. The extra time is the total time of these two minus half the total time of the two pieces before and the two
+/// after. Skips moments for which one of the six pieces contains another moment or one of `others`.
 fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f64> {
     let contains_any = |piece: &Piece, moments: &[Instant]| {
         let before = |moment: Instant| moments.partition_point(|at| *at < moment);
@@ -241,7 +241,7 @@ fn share(seconds: f64, interval: Option<Interval>, rate: f64) -> String {
     format!("{:+.3} %{interval}", percent(seconds))
 }
 
-/// Source that records when it is read. It comes first, so a reading begins with it.
+/// Source that records when it is read. It must be the first source of the sampler, so that a reading begins with it.
 struct ReadingTimes(Arc<Mutex<Vec<Instant>>>);
 
 impl Source for ReadingTimes {

@@ -59,7 +59,7 @@ pub(crate) fn finish(
     })
 }
 
-/// Returns the reason for a failure if a training skipped every optimizer step, because its accuracy is that of the initial weights.
+/// Returns the reason for a failure if a training skipped every optimizer step: its accuracy is then only that of the initial weights.
 fn untrained_reason(measured: &TaskMeasurements) -> Option<String> {
     let TaskMeasurements::Train {
         skipped_steps,

@@ -47,7 +47,7 @@ pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Re
         }));
     }
     let sampler = Sampler::start(sources);
-    // Not set yet, because a process runs only one cell.
+    // The handle was not set before, because a process runs only one cell.
     let _ = TRACE_HANDLE.set(sampler.handle());
     let mut observer = CellObserver::new(sampler, &PROGRESS);
     let result = match peer {
@@ -65,8 +65,8 @@ pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Re
         }
         Err(error @ WorkloadError::Device(_)) => {
             let reason = error_with_causes(&error);
-            // The operating system reports that it killed a process, but not which. This process is still running, so the killed process is the
-            // peer.
+            // The operating system reports that it killed a process for lack of memory, but not which one. This process is still running, so
+            // the killed process is assumed to be the peer.
             let kills = kills_before.zip(oom_kills());
             let peer_was_killed = peer_id.is_some() && kills.is_some_and(|(before, now)| now > before);
             let status = if is_out_of_memory(&reason) || peer_was_killed {

@@ -15,7 +15,8 @@ pub(crate) fn send(message: &Message) {
     }
 }
 
-/// Kills this process and its peer process, if the parent made this process the leader of a process group.
+/// Kills the process group of this process, which contains the peer process. Does nothing unless this process leads the group, because the
+/// group may then contain other processes.
 fn kill_process_group() {
     #[cfg(unix)]
     {

@@ -12,8 +12,8 @@ use crate::{job::execute, messages::send, panic_hook::exit_on_panic, progress::s
 /// Runs the request on standard input. `own_model` is the model of the user's program. Prints only messages on standard output.
 pub fn worker(own_model: Option<&OwnModel>) -> WorkerExit {
     exit_on_panic();
-    // Set the process name, because Linux names a process that is started through a file descriptor after the descriptor's number. Systems without
-    // `/proc/self/comm` set the correct name.
+    // Set the process name, because Linux names a process that is started through a file descriptor after the descriptor's number. Ignore
+    // an error: systems without `/proc/self/comm` set the correct name.
     let _ = std::fs::write("/proc/self/comm", "mantissa");
     let request: Request = match serde_json::from_reader(io::stdin().lock()) {
         Ok(request) => request,
@@ -50,7 +50,7 @@ pub fn worker(own_model: Option<&OwnModel>) -> WorkerExit {
 fn join_thread_pool() {
     let pool_is_single_threaded = std::env::var("RAYON_NUM_THREADS").is_ok_and(|threads| threads == "1");
     let has_several_cores = std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1);
-    // In a pool of one thread, other code of the user's program that uses the pool would wait for this thread.
+    // If this thread were the only one in the pool, other code of the user's program that uses the pool would wait for it.
     if has_several_cores && !pool_is_single_threaded {
         // This fails only if the pool already exists. Its threads then suffice.
         let _ = rayon::ThreadPoolBuilder::new()

@@ -192,11 +192,11 @@ mod tests {
 
     #[test]
     fn tiny_training_matches_a_count_by_hand() {
-        // 30,522 token and 8 position embeddings of width 4, a norm; the block; the two layers of the head with 20 and 10.
+        // Parameters of 30,522 token and 8 position embeddings of width 4, and of a norm; of the block; of the two layers of the head, 20 and 10.
         let parameters = 122_088 + 32 + 8 + (4 * 20 + 8 + 40 + 36 + 8) + 20 + 10;
         // Saved values in the order of the sum below: 6 ids; 24 inputs of the norm with 12 statistics; the inputs of the block's projections, and
         // 72 outputs; 36 attention weights; the input of the layer after attention; a norm; the input of the feed-forward layer; 48 values before
-        // GELU and 48 after it; a norm; the head's 8 three times, 4 logits, 2 sums and 2 labels.
+        // GELU and 48 after it; a norm; the head's 8 values three times, 4 logits, 2 sums and 2 labels.
         let f32_values = 6 + 36 + 24 + 72 + 36 + 24 + 36 + 24 + 96 + 36 + 24 + 8;
         let expected = MemoryEstimate {
             weights: 4 * parameters,
@@ -270,7 +270,7 @@ mod tests {
         let cell = training(model, DatasetKind::SyntheticReviews, &[(Axis::Batch, "2")]);
         let of = |vocabulary_size, classes| estimate_for(&cell, (vocabulary_size, classes)).unwrap();
         assert_eq!(estimate(&cell), Some(of(VOCABULARY_SIZE, TEXT_CLASSES)));
-        // A row of the embedding table, and a row of the head with its bias, of width 4.
+        // A token adds a row of the embedding table. A class adds a row of the head and a bias. The rows have width 4.
         assert_eq!(of(101, 2).weights, of(100, 2).weights + 4 * 4);
         assert_eq!(of(100, 3).weights, of(100, 2).weights + 4 * (4 + 1));
     }
@@ -473,7 +473,7 @@ mod tests {
             test: None,
         };
         let got = estimate(&cell(Task::Evaluate(task), &[(Axis::Precision, "16-mixed")])).unwrap();
-        // Ten classes instead of a thousand; norms have no low-precision copy.
+        // The head has 10 classes instead of 1000. Norms do not have a low-precision copy.
         let parameters = 25_557_032 - 990 * 2049;
         assert_eq!(got.weights, 4 * parameters);
         assert_eq!(got.weight_copies, 2 * (parameters - 2 * 26_560));

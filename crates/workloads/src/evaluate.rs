@@ -325,7 +325,7 @@ mod tests {
             rounded != loss && (rounded - loss).abs() < 0.1 * loss,
             "loss {rounded} in bf16, {loss} in f32"
         );
-        // The f32 pass starts after the memory of the setting is known: one progress report, then its five half-size batches.
+        // After the memory of the setting is known, the f32 pass reports its start and then each of its five half-size batches.
         let known = recorder.1.unwrap();
         assert_eq!(recorder.0[known - 1], Phase::Evaluate);
         assert!(!recorder.0[..known - 1].contains(&Phase::Evaluate));
@@ -359,7 +359,7 @@ mod tests {
         .unwrap();
         assert_eq!(data.test.len(), 4000);
         assert_eq!(&data.test.labels()[..10], [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]);
-        // `peers/pytorch/golden/cifar.py` with the same files: of these images, only the 554th is misclassified, as 0.
+        // With the same files, `peers/pytorch/golden/cifar.py` misclassifies only the 554th of these images, as class 0.
         let cell = cell(
             Model::Resnet(ResNetSize::RESNET20),
             DatasetKind::Images,
@@ -435,7 +435,7 @@ mod tests {
             assert_eq!(sum(&agreeing_passages), agreement.unwrap_or_default());
             (loss, test.n, agreement)
         };
-        // `peers/pytorch/golden/stories.py` with the same files: mean over the tokens of five stories.
+        // The expected loss is the mean over the tokens of five stories, by `peers/pytorch/golden/stories.py` with the same files.
         let (loss, tokens, agreement) = evaluate_in("64-true");
         assert_eq!((tokens, agreement.map(|share| share.n)), (1804, Some(1804)));
         assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-9, "{loss}");

@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn sampling_stops_by_the_device_clock_unless_it_fails() {
-        // The times of the device clock are stable until it fails. The times of the wall clock are not.
+        // Times of the device clock are stable until the clock fails. Times of the wall clock vary from launch to launch.
         let steady = |number: u32| Timed {
             device: Some(1.0),
             wall: 2.0 + f64::from(number % 7),
@@ -347,7 +347,7 @@ mod tests {
             Ok((Launch { timed, ..launch(1.0) }, first))
         });
         assert_eq!(sampled.unwrap().events[0].detail, "max samples");
-        // Launches of one second on the device and about five on the wall clock.
+        // A launch takes one second on the device clock and about five on the wall clock, to which the time limit applies.
         assert_eq!(sample_with_clocks(&task_with_limit(150.0), steady).1, "time cap");
     }
 

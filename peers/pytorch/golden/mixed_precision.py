@@ -17,7 +17,7 @@ Another correct implementation may add in another order, so that a sum near the 
 other way. To measure this effect, PyTorch trains again with examples, heads, hidden units and the features of the residual
 stream permuted, which changes only the order of sums. There are REORDERED such runs. Two distances of each run from the first
 one are computed: that of the losses, and that of the final weights (Frobenius norm of the difference, divided by that of the
-change from start to end). `spread` is the largest of each. `format` is the distance from the f64 run that skips the same
+change from start to end). `spread` is the largest value of each distance. `format` is the distance from the f64 run that skips the same
 steps. `planted` are the distances of runs with an implementation error.
 """
 

@@ -45,7 +45,7 @@ def resnet(folder, setting):
 
 
 def test_a_step_over_micro_batches_equals_one_over_the_whole_batch(tmp_path):
-    # Without batch statistics of batch norms, two micro-batches equal one batch.
+    # In evaluation mode, batch norms do not use the statistics of the batch, so two micro-batches equal one batch.
     session, weights, images = resnet(tmp_path, {})
     session.model.train(False)
     session.model.train = lambda mode=True: session.model

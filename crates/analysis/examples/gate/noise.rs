@@ -20,7 +20,7 @@ pub const METRICS: [MetricName; 8] = [
     MetricName::EnergyCounterJoules,
 ];
 
-/// Share of the variance that the correlated metrics of a process have in common.
+/// Share of the variance of each correlated metric that comes from a value common to all of them.
 pub(super) const SHARED_VARIANCE: f64 = 0.9;
 
 /// Distribution of the logarithms of a metric over processes.
@@ -28,14 +28,15 @@ pub(super) const SHARED_VARIANCE: f64 = 0.9;
 pub enum Noise {
     /// Normal with this deviation.
     Normal(f64),
-    /// Normal with a different deviation for each cell: its logarithm is normal around that of this value, with a deviation of 0.5.
+    /// Normal with a different deviation for each cell. The deviations are log-normal with this median; their logarithms have a standard
+    /// deviation of 0.5.
     Unequal(f64),
     /// Normal with the first deviation in most cells, and with the second in one cell of five.
     Few(f64, f64),
     /// Student's t with three degrees of freedom, scaled to this deviation.
     Heavy(f64),
-    /// Two modes: number of slow processes among ten, by how much they are slower, and share of the cells with modes. In addition, normal
-    /// noise of 0.3 %.
+    /// Two modes, fast and slow: mean number of slow processes among ten, their relative slowdown, and share of the cells with two modes.
+    /// All processes also have normal noise of 0.3 %.
     Modes(u32, f64, f64),
     /// Recorded processes in consecutive runs.
     Consecutive(Recorded),
@@ -107,8 +108,8 @@ impl Recorded {
         self.cells.first().map_or(0, |cell| cell.runs.len())
     }
 
-    /// Returns each metric that varies in any cell, the number of these cells, and the median and the maximum of its deviation within a
-    /// run.
+    /// Returns each metric that varies in any cell, with the number of cells in which it varies. For its standard deviation within a run,
+    /// also returns the median and the maximum over these cells.
     pub fn deviations(&self) -> Vec<(MetricName, usize, f64, f64)> {
         let summary = |metric: MetricName| {
             let mut deviations: Vec<f64> = self
@@ -193,8 +194,8 @@ impl RecordedCell {
         (0..count).map(|_| run()).collect()
     }
 
-    /// Draws two interleaved sides from consecutive rounds: each pair of rounds is assigned to the sides at random. Further runs are whole
-    /// runs.
+    /// Draws two interleaved sides from consecutive rounds: each side gets one round of each pair, at random. Further runs
+    /// are whole recorded runs.
     fn interleaved(&self, count: usize, processes: usize, run_seed: u64) -> Vec<Vec<Vec<f64>>> {
         let mut random = seeded_rng(run_seed);
         let rounds: Vec<&Vec<f64>> = self.runs.iter().flatten().collect();

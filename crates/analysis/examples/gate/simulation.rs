@@ -10,7 +10,7 @@ use super::noise::{Noise, seeded_rng};
 /// Number of cells of a suite.
 pub const CELLS: usize = 20;
 
-/// Number of runs from metric_index a fence is computed.
+/// Number of runs from which a fence is computed.
 pub const HISTORY: usize = 20;
 
 /// Parameters of a simulated comparison.

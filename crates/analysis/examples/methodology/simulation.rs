@@ -213,7 +213,7 @@ pub fn false_positives(n: usize, members: usize, draws: usize) -> Rate {
     rate
 }
 
-/// Returns the constants behind the tables, so that a test detects tables from other constants.
+/// Describes the constants with which the tables are computed, so that a test detects tables that were computed with other constants.
 pub fn constants() -> String {
     format!(
         "Sampling stops after at least {MIN_SAMPLES} samples. Each look is at {LOOK_GROWTH} times as many samples as the previous one, and\n\

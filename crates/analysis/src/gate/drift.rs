@@ -10,11 +10,11 @@ use crate::{Sample, Scale, Welch};
 /// Minimum number of cells for a common shift, and of fences for their median.
 pub const GATE_MIN_DRIFT_CELLS: usize = 8;
 
-/// Maximum common shift that is attributed to clocks or other load on the machine, and subtracted. A smaller floor lowers the maximum.
+/// Maximum common shift that is attributed to clocks or other load on the machine, and subtracted. If a floor is smaller, it is the maximum.
 pub const GATE_MAX_DRIFT: f64 = 0.03;
 
-/// A common shift beyond this multiple of the median fence is attributed to the program. In the recorded runs, one shift in fifty was
-/// larger.
+/// A common shift beyond this multiple of the median fence is attributed to the program. In the recorded runs, one shift in fifty
+/// exceeded it.
 const GATE_FENCE_MULTIPLE: f64 = 2.0;
 
 /// A common shift beyond this share (a factor of 1.5) is attributed to the program. Recorded runs of the same program never differ by as

@@ -1,7 +1,7 @@
 //! Requirements for findings: level, processes and looks.
 
-/// Probability of any finding in a suite by chance, if the candidate equals the baseline. The test is two-sided, so half of it is for false
-/// regressions. The accepted rate of these is 1 %, which leaves a margin for noise that is not normal.
+/// Probability of any finding in a suite by chance, if the candidate equals the baseline. The test is two-sided, so false regressions have
+/// half of this probability. A rate of false regressions of 1 % is accepted, which leaves a margin for noise that is not normal.
 pub const GATE_LEVEL: f64 = 0.01;
 
 /// Minimum number of processes on either side for a verdict.

@@ -85,7 +85,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
             repeats: policy.repeats
         });
     }
-    // A regression exits with 1 even if a file cannot be written.
+    // Report a file that cannot be written, but continue: a regression must still exit with 1.
     let mut is_written = true;
     let texts = arguments.write.iter().map(|output| {
         let text = output.format.render(&report, &candidate)?;

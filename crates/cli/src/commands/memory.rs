@@ -17,7 +17,7 @@ use crate::{
     suites::{self, SuiteFile},
 };
 
-/// Part of an estimate: its column and its bytes.
+/// Part of an estimate: title of its column, and function that returns its bytes.
 type Part = (&'static str, fn(&MemoryEstimate) -> u64);
 
 const PARTS: [Part; 7] = [

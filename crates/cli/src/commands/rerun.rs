@@ -54,8 +54,8 @@ impl<'a> Rerun<'a> {
     /// Measures cells again until they have twice as many processes; with the same number, most cells would remain inconclusive. Returns the
     /// signal if one stopped the measurement.
     ///
-    /// The new processes of these cells replace the recorded processes, which ran at about the same time and are not independent. With
-    /// `--against`, the processes of both programs alternate, so that disturbances affect both.
+    /// The new processes replace the recorded processes of these cells, because the recorded ones ran at about the same time and are not
+    /// independent of each other. With `--against`, the processes of both programs alternate, so that disturbances affect both.
     pub fn measure(
         &mut self,
         cells: &BTreeSet<CellId>,

@@ -85,8 +85,8 @@ fn report_precompiled(compiled: &Precompiled, printer: &Printer) -> Exit {
     }
 }
 
-/// Warns about suites whose cells were all skipped and returns the exit code for them. Returns `None` if no suite was
-/// skipped, if the run was stopped or has violations, or if other suites ran and none was selected by name.
+/// Warns about suites whose cells were all skipped and returns the exit code for them. Returns `None` if there are no such
+/// suites, if the run was stopped or has violations, or if other suites ran and the suites were not selected by name.
 fn skipped_suites(finish: &Finish, selected_by_name: bool, printer: &Printer) -> Option<Exit> {
     if finish.stopped.is_some() || !finish.violations.is_empty() || finish.skipped_suites.is_empty() {
         return None;

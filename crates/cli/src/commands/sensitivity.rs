@@ -39,7 +39,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     stop.restore_default_signals();
 
     let run = load(&finish.path)?;
-    // Failed attempts are records as well, but without this event.
+    // The record of a failed attempt does not have this event.
     let has_verdict = |record: &&Record| {
         record
             .events
@@ -154,7 +154,8 @@ fn layer_table(trials: &[FormatTrial]) -> Table {
         };
         let has_fewer_exponent_bits =
             |trial: &&FormatTrial| trial.layout.exponent_bits() < Format::F32.exponent_bits();
-        // To isolate the effect of the exponent, use only those formats with fewer exponent bits that have the most fraction bits.
+        // For the exponent bits, use only the trials with fewer of them than f32 and, among these, with the most fraction bits. Otherwise the
+        // fraction would affect the result.
         let max_fraction_bits = layer_trials()
             .filter(has_fewer_exponent_bits)
             .map(|trial| trial.layout.fraction_bits())

@@ -74,7 +74,7 @@ fn matmul_in<T: Stored<Wide = f32>>(
     contiguous_tensor(out, shape)
 }
 
-/// Returns the tensor, copied unless its rows or columns are contiguous in memory and no stride is negative.
+/// Returns the tensor if its rows or columns are contiguous in memory and all strides are positive or 0, otherwise a contiguous copy.
 fn with_unit_stride(tensor: FlexTensor) -> FlexTensor {
     let strides = tensor.layout().strides();
     let has_unit_stride = strides.iter().rev().take(2).any(|stride| *stride == 1);

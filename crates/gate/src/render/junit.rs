@@ -31,7 +31,7 @@ pub fn junit(report: &GateReport) -> String {
     let mut junit_report = Report::new("mantissa gate");
     junit_report.add_test_suites(suites.into_values());
     let xml = junit_report.to_string().expect("writing to memory succeeds");
-    // Jenkins' schema does not allow this attribute of the root element.
+    // Remove the attribute `skipped` of the root element, which Jenkins' schema does not allow.
     xml.replacen(&format!(" skipped=\"{}\"", junit_report.skipped), "", 1)
 }
 

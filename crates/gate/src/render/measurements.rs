@@ -133,7 +133,7 @@ fn share_estimate(readings: &[Reading], n: u64) -> Option<Estimate> {
     })
 }
 
-/// Computes the median over processes. Converts rates to times first, as the tables do.
+/// Computes the median over processes. As in the tables, the median of a rate is computed from the corresponding times.
 fn median_estimate(metric: MetricName, readings: &[Reading], seed: u64) -> Option<Estimate> {
     let inverted = is_rate(metric) && readings.iter().all(|reading| reading.value > 0.0);
     let invert = |value: f64| if inverted { 1.0 / value } else { value };

@@ -62,8 +62,8 @@ struct Metadata<'a> {
     method: Option<&'a str>,
 }
 
-/// Renders one line for the run, then lines for the setting, observed precision and metrics of each cell. Every line is a point in time,
-/// the start of the run. The namespace is the identity of the cell.
+/// Renders one line for the run, then lines for the setting, observed precision and metrics of each cell. Every line is an
+/// event of type `POINT_IN_TIME` at the start of the run. The namespace is the identity of the cell.
 ///
 /// # Errors
 /// Fails if the start time of the run is invalid.
@@ -156,7 +156,7 @@ impl Log {
     }
 }
 
-/// Escapes JSON to ASCII like `mllog`, whose parser reads Latin-1. Also escapes the marker that the parser searches for in a line.
+/// Escapes JSON to ASCII like `mllog`, whose parser reads Latin-1. Also escapes `:::MLLOG`, by which the parser finds the start of the JSON.
 fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::contents;
 
-/// Rejects a vocabulary or tokenizer that differs from the one in the folder of a checkpoint. Accepts any if the folder contains none.
+/// Rejects a vocabulary or tokenizer that differs from the one in the folder of a checkpoint. Accepts every vocabulary or tokenizer if the folder
+/// does not contain one.
 ///
 /// # Errors
 /// The tokens or the normalization differ, or a file cannot be read.

@@ -47,8 +47,8 @@ impl KnownClasses {
     ///
     /// 1. Labels that are class names of the checkpoint map to these classes.
     /// 2. Integers that are class numbers of the checkpoint map to themselves.
-    /// 3. Labels are numbered in natural order (`9` before `10`, `class 9` before `class 10`, `negative` before `positive`). This requires that
-    ///    there is no checkpoint, or that the checkpoint has no class names and as many classes as there are labels.
+    /// 3. Labels are numbered in natural order (`9` before `10`, `class 9` before `class 10`, `negative` before `positive`). This requires
+    ///    no checkpoint, or a checkpoint without class names and with as many classes as labels.
     ///
     /// # Errors
     /// A message that lists the labels and the classes of the checkpoint if the labels match none of these rules.
@@ -128,8 +128,8 @@ impl KnownClasses {
         ))
     }
 
-    /// Returns false if an integer label may mean a class other than its number: label `1` if class 0 is named `1 star`, or a number without a
-    /// class name.
+    /// Returns false if an integer label may mean a class other than its number. Examples are label `1` if class 0 is named `1 star`, and a number
+    /// without a class name.
     fn is_unambiguous(&self, number: u32) -> bool {
         let in_name = |name: &str| split_integers(name).find_map(Result::ok);
         let is_other =

@@ -133,7 +133,7 @@ pub enum DataError {
         /// Available number of examples.
         available: u64,
     },
-    /// Split without a size for the training or the test part, for data without a test part.
+    /// Split that sets neither `train` nor `test`, for data without a test part.
     #[error(
         "the split sets neither `train` nor `test`, and the data has no test part\n  hint: set `train` or `test`"
     )]
@@ -261,7 +261,7 @@ pub enum LineProblem {
          file with a row whose label occurs again"
     )]
     UnclearHeader,
-    /// Field quoted as in CSV in a file whose first lines are not.
+    /// Field that is quoted as in CSV, although the first lines of the file are not.
     #[error("a field is quoted as in CSV, but the first lines are not\n  hint: save the file as `.csv`")]
     Quoted,
     /// Quote inside quotes that is not doubled.

@@ -86,8 +86,8 @@ fn marks_missing_label(label: &str) -> bool {
 
 /// Maps labels to class numbers and groups the rows by part.
 ///
-/// If `for_training` is true or there is no checkpoint, the labels of the training part define the classes; without a training part, the labels of
-/// all rows do. Otherwise, all labels must be classes of the checkpoint.
+/// If `for_training` is true or there is no checkpoint, the labels of the training part define the classes, or those of all rows if there is no
+/// training part. In all other cases, every label must be a class of the checkpoint.
 pub(super) fn number_labels(
     rows: Vec<Row>,
     known: Option<&KnownClasses>,

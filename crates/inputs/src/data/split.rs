@@ -54,7 +54,7 @@ impl RequestedSplits {
         }
     }
 
-    /// Returns a suffix for the name of the data. It is empty unless a test set was requested and the data has no test part.
+    /// Returns a suffix for the name of the data. It is empty, except for a test set from data without a test part.
     pub(super) fn name_suffix<T>(&self, predefined: &PredefinedSplits<T>) -> &'static str {
         match self {
             Self::Test(_) if predefined.test.is_some() => "",

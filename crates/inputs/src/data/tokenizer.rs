@@ -44,7 +44,7 @@ impl Tokenizer {
 
     /// Tokenizes every example, in order.
     pub fn tokenize(&self, examples: &[Example]) -> Result<Tokenized, DataError> {
-        // Do not use batch encoding, because encodings with offsets and token strings need about fifty times the memory of the ids.
+        // Keep only the ids of each text. Batch encoding would keep offsets and token strings too, which need about fifty times the memory.
         let ids = |example: &Example| -> Result<Vec<u32>, DataError> {
             let text = needed_prefix(&example.text, self.sequence);
             let encoding = self.inner.encode_fast(text, true).map_err(tokenizer_error)?;
@@ -59,8 +59,8 @@ impl Tokenizer {
     }
 }
 
-/// Returns a prefix of a text with at least `sequence` tokens, or all of a shorter text. This avoids normalizing the rest of a long review. A word
-/// with an ASCII letter or digit is at least one token.
+/// Returns a prefix of the text that yields at least `sequence` tokens, so that the rest of a long review is not normalized. The prefix contains
+/// `sequence` words with an ASCII letter or digit, each of which yields at least one token. Returns the whole text if it has no more of these words.
 fn needed_prefix(text: &str, sequence: usize) -> &str {
     let is_token = |word: &&str| word.contains(|c: char| c.is_ascii_alphanumeric());
     match text.split_whitespace().filter(is_token).nth(sequence) {

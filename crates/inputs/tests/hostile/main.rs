@@ -151,7 +151,7 @@ fn running_text() {
 
 #[test]
 fn caches() {
-    // Any existing cache file is replaced.
+    // The loader ignores and replaces invalid cache files.
     assert_robust(
         "token stream",
         &texts(["mantissa token stream 1\n", "\0\0\0\0"]),
@@ -209,7 +209,7 @@ fn configurations() {
 #[test]
 fn checkpoints() {
     let tensors = file("../workloads/tests/golden/distilbert-tiny.safetensors");
-    // Only the header of this file can be inconsistent. Most modifications keep the header valid.
+    // Most modifications of this file change values and keep the header valid. The small files below consist mostly of a header.
     assert_robust("safetensors", &[tensors], FILES, readers::safetensors);
     let small = [
         r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F16","shape":[2,2],"data_offsets":[8,16]}}"#,

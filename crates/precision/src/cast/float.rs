@@ -22,8 +22,8 @@ use crate::{
     tensor_ops::{primitive, tensor_of},
 };
 
-/// Clamps a finite value to the range of a format. Modules mask scores with the lowest value of the tensor's format, which is f64 in a
-/// recording and would overflow in a narrower format.
+/// Clamps a finite value to the range of a format. Modules mask scores with the lowest value of the tensor's format. In a recording, this
+/// format is f64, whose lowest value would overflow in a narrower format.
 fn clamp_to_finite(value: ScalarIr, format: DType) -> Scalar {
     match (value, format.finfo()) {
         (ScalarIr::Float(value), Some(limits)) if value.is_finite() => {

@@ -1,7 +1,7 @@
 //! Pattern matching of layers in a recording.
 //!
-//! burn decomposes some layers into steps before a device receives them: linear layers always; softmax, norms and attention on a device
-//! with autodiff. A 16-bit setting would round after each step. This module therefore replaces the steps by the layer.
+//! burn decomposes some layers into steps before a device receives them: always linear layers, and on a device with autodiff also
+//! softmax, norms and attention. A 16-bit setting would round after each step. This module therefore replaces the steps by the layer.
 //!
 //! The steps are not hard-coded. To test if a recording contains a layer, this module lets burn record that layer on inputs of the same
 //! shapes. It then compares both sequences of steps.

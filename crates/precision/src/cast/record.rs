@@ -154,7 +154,7 @@ pub(super) fn record<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) 
             let tensor = work(&recorder);
             let id = id(tensor.clone().into_dispatch());
             output = Some(id);
-            // The tensor must live until here, otherwise an operation might consume it.
+            // Keep `tensor` alive until the scope is complete. Otherwise, an operation might consume it.
             let complete = scope.complete([], [id]);
             drop(tensor);
             complete

@@ -218,7 +218,7 @@ fn scalar_factors_are_applied_in_f32() {
     };
     let rounded = |value: f32| half::bf16::from_f32(value).to_f32();
     for precision in [Precision::MixedBf16, Precision::TrueBf16] {
-        // In bf16 1 / 0.95 is 1.0547, and 0.999 is 1.
+        // In bf16, 1 / 0.95 is 1.0547 and 0.99 is 0.9883.
         let products = [1.0 / 0.95, 0.99].map(|factor| product(precision, factor));
         assert_eq!(products, [rounded(256.0 / 0.95), rounded(256.0 * 0.99)]);
     }
@@ -328,7 +328,7 @@ fn softmax_supports_any_dimension() {
 
 #[test]
 fn unfolding_with_padding_is_exact() {
-    // Needs more bits than TF32 and bf16 have.
+    // This value needs more bits than TF32 and bf16 have, so a convolution would round it.
     let x = 1.0 + 2f32.powi(-20);
     let compute = Compute::new(
         Precision::True32,

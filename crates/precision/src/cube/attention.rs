@@ -38,8 +38,8 @@ use super::{
 };
 use crate::{MatmulMode, attention::lowest, backend::PrecisionBackend, output_shapes::attention_shape};
 
-/// Inputs of a launch: queries, keys and values, the padding, and true for trials of the tuner, whose output is not
-/// read.
+/// Inputs of a launch: queries, keys and values, the padding, and a flag that is true for trials of the tuner. The
+/// output of a trial is not read.
 type Operands = ([CubeTensor; 3], CubeTensor, bool);
 type Set = TunableSet<AttentionAutotuneKey, Operands, CubeTensor>;
 type Launch = dyn Fn(Operands) -> Result<CubeTensor, String> + Send + Sync;

@@ -37,7 +37,7 @@ use super::{
 };
 use crate::launched_kernels::{Launch, record_kernel};
 
-/// Arguments of a launch: both operands, the output, and true for trials of the tuner, whose output is not read.
+/// Arguments of a launch: both operands, the output, and a flag that is true for trials of the tuner, whose output is not read.
 pub(super) type Operands = (CubeTensor, CubeTensor, CubeTensor, bool);
 
 /// Kernel, and a function that launches it.

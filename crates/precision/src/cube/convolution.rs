@@ -69,7 +69,7 @@ pub(super) fn convolution(
         return zeros_client(lhs.client, lhs.device, shape, lhs.dtype);
     }
     static TUNER: LocalTuner<ConvolutionKey, CubeTuneId> = local_tuner!("convolution");
-    // The kernels sum in f32, and those for the gradient of the images do not support strides.
+    // The kernels sum in f32, and those for the gradient of the images do not support strides. All other cases are unfolded.
     let strided_gradient = matches!(convolution.pass, Pass::Images(_)) && convolution.stride != 1;
     let format =
         matrix_unit_format(&lhs, mode).filter(|_| mode.accumulator == Accumulator::F32 && !strided_gradient);
@@ -90,7 +90,7 @@ pub(super) fn convolution(
     {
         let operation = (CheckedOperation::Convolution, task.lhs.dtype);
         let launched = trial.launch(operation, || launch(&name, &strategy, task.clone()));
-        // A rejected kernel has no result. The check does not compare these zeros.
+        // A rejected kernel does not have a result. Return zeros, which the check does not compare.
         return launched.unwrap_or_else(|| {
             let shape = convolution.shape(task.lhs.meta.shape(), task.rhs.meta.shape());
             zeros_client(client, task.lhs.device, shape, task.out)

@@ -2,7 +2,7 @@
 //!
 //! Operands in 16-bit formats are widened exactly and multiplied, with sums in f32. If the processor has a bf16 instruction, this
 //! instruction multiplies bf16 operands instead. The output is rounded once, or not at all if a bias is added later. burn's own f16 matmul
-//! stores partial sums of long rows in f16.
+//! is not used, because it stores partial sums of long rows in f16.
 
 use std::borrow::Cow;
 

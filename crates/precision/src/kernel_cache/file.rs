@@ -73,7 +73,7 @@ pub(super) struct Entry {
     pub(super) length: u64,
 }
 
-/// Returns the entries of a file, or `None` if the contents are not as [`write`] wrote them.
+/// Returns the entries of a file, or `None` if the file is damaged or has another format.
 pub(super) fn index(path: &Path) -> io::Result<Option<Vec<Entry>>> {
     let mut file = File::open(path)?;
     let mut head = vec![];

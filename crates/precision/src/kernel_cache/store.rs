@@ -38,7 +38,7 @@ pub fn load_kernels(folder: &Path) -> KernelCache {
     config.compilation.cache = true;
     // cubecl creates this folder even where no database opens.
     config.environment.path = CacheConfig::Directory(folder.to_owned());
-    // Records are written to the database only.
+    // cubecl writes records only to the database, which this build does not have.
     config.environment.records.level = RecordLevel::Off;
     CubeClRuntimeConfig::set(config);
     KernelCache::load(folder)

@@ -117,7 +117,7 @@ pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observa
     let accumulator_bits =
         value_sum_bits(sum_fraction_bits, attend)?.min(score_sum_bits(sum_fraction_bits, attend)?);
     let exponent_bits = exponent_bits(attend)?;
-    // The first key returns the result of a single multiplication with 1.
+    // All the weight is on the first key, so each output is a value multiplied by 1.
     let mut run = |dots: &[Vec<(usize, f64, f64)>]| -> Result<Vec<f64>, String> {
         let outputs = attend(&[Head::with_one_key(|column| {
             dots.get(column).map_or(0.0, |dot| dot[0].1 * dot[0].2)

@@ -5,8 +5,8 @@ use mantissa_core::{Executed, ExecutedVerdict};
 use super::{Operation, observe::observe, summarize};
 use crate::Compute;
 
-/// Function that multiplies two matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, with the pass of an
-/// operation that the first argument names.
+/// Function that multiplies two matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed. The first argument is
+/// the name of the pass that computes the product, such as `backward`.
 pub type ExternalMatmul<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
 
 /// Probes the results of `multiply` like [`super::probe`]. Does not detect if the framework uses other kernels for other shapes.

@@ -11,8 +11,8 @@ use crate::{Compute, dtype, tensor_ops::round};
 /// Name and observation of each pass of an operation.
 type Passes = Vec<(&'static str, Observation)>;
 
-/// Observes four passes. As in attention: `x · wᵀ` and the gradient with respect to `x`. As in a linear layer: `x · wᵀ` plus a zero bias,
-/// and the gradient with respect to `w`.
+/// Observes two passes of a matmul as in attention, `x · wᵀ` and the gradient with respect to `x`, and two passes of a linear layer,
+/// `x · wᵀ` plus a zero bias and the gradient with respect to `w`.
 pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>| {
@@ -40,7 +40,7 @@ pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String
     let mut linear = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
         download(compute.linear(upload(lhs), upload(rhs_transposed), bias()))
     };
-    // `gradᵀ · x`, where a row of `x` is an input.
+    // The gradient of the weights is `gradᵀ · x`; a row of `x` is an input.
     let mut weight = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
         let weight = Tensor::<2>::from_inner(upload(zeros)).require_grad();
@@ -106,7 +106,7 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
     let results = |values| upload(values, [EDGE, EDGE, 1, 1]);
     let mut forward =
         |lhs, rhs_transposed| download(compute.convolution(windows(lhs), windows(rhs_transposed), 1, 0));
-    // `grad · filters`, where a row of `filters` is a filter.
+    // The gradient of the images is `grad · filters`; a row of `filters` is a filter.
     let mut images = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; grad.len()];
         let images = Tensor::<4>::from_inner(windows(zeros)).require_grad();
@@ -120,7 +120,7 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
                 .ok_or("the backward pass returned no gradient")?,
         )
     };
-    // `gradᵀ · images`, where a row of `images` is an image.
+    // The gradient of the filters is `gradᵀ · images`; a row of `images` is an image.
     let mut filters = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
         let filters = Tensor::<4>::from_inner(windows(zeros)).require_grad();

@@ -1,8 +1,8 @@
 //! Probe: infers the executed arithmetic of a matmul from its results.
 //!
 //! A configuration defines the requested arithmetic. Libraries, autotuners and compilers may deviate: multiply f32 operands as TF32, sum in
-//! f16, flush subnormals to zero. The probe multiplies chosen numbers on the device, with the code that models use, forward and backward,
-//! and infers the arithmetic from the results, as in Fasi, Higham, Mikaitis and Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ
+//! f16, flush subnormals to zero. The probe multiplies chosen numbers on the device, forward and backward, with the code that models use.
+//! It infers the arithmetic from the results, as in Fasi, Higham, Mikaitis and Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ
 //! Computer Science 7:e330 (2021).
 
 mod attention;
@@ -32,8 +32,8 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// Merges two results into one verdict: `self`, and `other` for the `layers` that compute in another precision. The reported numbers
-    /// are those of `self`, or those of `other` if `self` is as requested and `other` differs.
+    /// Merges `self` with `other`, the result of the `layers` that compute in another precision. The reported numbers are those of `other` if
+    /// only `other` differs from the request, otherwise those of `self`.
     pub fn merged_with(mut self, layers: &str, other: Self) -> Self {
         use ExecutedVerdict::{AsRequested, Differs, Unverified};
         let (first, second) = (&self.executed, &other.executed);
@@ -59,7 +59,7 @@ impl Probed {
         self
     }
 
-    /// Returns the result with the kernels that were launched since the probe. For other shapes these may differ from the probed kernels.
+    /// Returns the result with the kernels that were launched since the probe. They may differ from the probed kernels if the shapes differ.
     /// If the probe did not observe the arithmetic of a launched kernel, the verdict becomes unverified.
     pub fn with_later_launches(self) -> Executed {
         let mut executed = self.executed;

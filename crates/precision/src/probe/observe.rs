@@ -59,7 +59,7 @@ pub struct Observation {
     /// Significand bits of the accumulator, measured by adding a small number to a large one. The minimum over the
     /// tested orders of summation.
     pub accumulator_bits: u32,
-    /// True if products are not rounded before they are summed. Also true if the accumulator is too narrow to observe this.
+    /// True if products are not rounded before they are summed. Also true if the accumulator is too narrow to observe a rounding.
     pub exact_products: bool,
     /// Rounding of operands before the multiplication; `None` if they are not rounded.
     pub operand_rounding: Option<Rounding>,

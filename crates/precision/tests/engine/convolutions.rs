@@ -140,8 +140,8 @@ proptest! {
 
 #[test]
 fn an_odd_number_of_windows_of_one_value_is_supported() {
-    // With one window of one value per image, three bf16 values do not fill whole 32-bit words. Processors without bf16 instructions
-    // multiply in f32, where this case does not occur.
+    // Each of three images has one window of one value. Three bf16 values do not fill whole 32-bit words. Processors without bf16
+    // instructions multiply in f32, where this case does not occur.
     let problem = Problem {
         images: [3, 1, 1, 1],
         filters: [2, 1, 1, 1],
@@ -155,7 +155,7 @@ fn an_odd_number_of_windows_of_one_value_is_supported() {
 
 #[test]
 fn a_large_batch_is_unfolded_in_parts() {
-    // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB per image: 20 images do not fit.
+    // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB per image: 20 images do not fit into one part.
     let problem = Problem {
         images: [20, 64, 40, 40],
         filters: [2, 64, 3, 3],

@@ -43,8 +43,8 @@ fn values_of<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// Returns the largest error, relative to the larger of the expected value and 1, in units of half the distance from 1 to the next number
-/// of the format.
+/// Returns the largest error in units of half the machine epsilon of the format. Errors are relative to the magnitude of the expected value,
+/// or to 1 if the magnitude is smaller.
 fn max_error(got: &[f64], want: &[f64], format: Format) -> f64 {
     assert_eq!(got.len(), want.len());
     let relative = |(got, want): (&f64, &f64)| (got - want).abs() / want.abs().max(1.0);

@@ -165,7 +165,7 @@ proptest! {
         for &matmul in MatmulPrecision::ALL {
             check_against_loops(&device, &problem, compute_for(Precision::True32, matmul), DType::F32)?;
         }
-        // bf16 represents integers up to 256: sums of at most sixty ones.
+        // bf16 represents integers up to 256, so sums of at most sixty ones are exact.
         let ones = Problem { max_magnitude: 1, ..problem };
         for (precision, dtype) in [(Precision::True16, DType::F16), (Precision::TrueBf16, DType::BF16)] {
             for &sums in Accumulator::ALL {
@@ -206,7 +206,7 @@ fn empty_matmuls_on_the_cpu_are_zero() {
     let highest = |precision| compute_for(precision, MatmulPrecision::Highest);
     empty_matmuls_are_zero(&device, highest(Precision::True32), DType::F32);
     empty_matmuls_are_zero(&device, highest(Precision::TrueBf16), DType::BF16);
-    // No rows, and enough weights for the kernel for few rows.
+    // The input has no rows, and there are enough weights for the kernel for few rows.
     let [inputs, weights] = [[0, 1024], [64, 1024]].map(|shape| Tensor::<2>::ones(shape, &device));
     let product = highest(Precision::True32).matmul_by_columns(inputs, weights);
     assert_eq!(product.dims(), [0, 64]);

@@ -36,8 +36,8 @@ pub(super) fn reject_hard_links(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates an empty file next to `path`. The caller renames it to `path` once it is complete. Replaces such a file of
-/// an earlier process.
+/// Creates an empty file next to `path`. The caller renames it to `path` once it is complete. Replaces an incomplete
+/// file that an earlier process left there.
 pub(super) fn create_part_file(path: &Path) -> io::Result<(PathBuf, File)> {
     let part = path.with_added_extension(PART_EXTENSION);
     if let Err(error) = fs::remove_file(&part)

@@ -27,7 +27,7 @@ impl ProcessEnd {
 }
 
 /// Returns status and reason for a worker that ended without a final message. `text` is its output;
-/// `killed_for_memory` is true if the kernel killed a process for lack of memory meanwhile.
+/// `killed_for_memory` is true if the kernel killed a process for lack of memory while the worker ran.
 pub(super) fn classify(end: ProcessEnd, text: &str, killed_for_memory: bool) -> (Status, String) {
     const SIGABRT: i32 = 6;
     const SIGKILL: i32 = 9;

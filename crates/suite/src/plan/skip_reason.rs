@@ -1,4 +1,4 @@
-//! Reasons to skip a cell that hold on every machine.
+//! Reasons to skip a cell that do not depend on the machine.
 
 use mantissa_core::{
     Attention, Cell, ConvolutionShape, Distribution, Format, Gelu, Kernel, KernelKind, Model, Precision,

@@ -55,7 +55,7 @@ fn overrides_and_values() {
             readers::axes,
         );
         assert!(readers::axes(overrides[4].as_bytes()).is_err());
-        // No text is a valid value of every axis.
+        // The reader fails if any axis rejects the text, and each text is rejected by some axis.
         let mut hostile = mantissa_testing::hostile::Mutator::new(1);
         for text in texts(&overrides) {
             for _ in 0..500 {

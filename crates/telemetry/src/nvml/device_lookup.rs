@@ -12,7 +12,8 @@ const MIG_ENABLED: u32 = 1;
 pub(super) struct FoundDevice {
     /// Handle for memory and processes.
     pub(super) device: NvmlDevice<'static>,
-    /// GPU of a slice. Clocks, temperature and throttle reasons are read there because all slices share them.
+    /// GPU to which a MIG slice belongs; `None` for other devices. Clocks, temperature and throttle reasons are read from
+    /// this GPU because all slices share them.
     pub(super) board: Option<NvmlDevice<'static>>,
     /// Reason why power, energy, utilisation and ECC errors are not available; `None` if they are.
     pub(super) no_power: Option<&'static str>,

@@ -19,9 +19,10 @@ pub(super) struct ReadLog {
 struct Quantity {
     /// True if the quantity was read at least once.
     seen: bool,
-    /// Time in seconds and reason of the first failure; after a successful reading, only later failures count.
+    /// Time in seconds and reason of the first failure. The first failure after a successful reading replaces an earlier
+    /// one.
     failed: Option<(f64, String)>,
-    /// Time in seconds of the first of the latest consecutive failures.
+    /// Time in seconds at which the current series of failures began, if a reading was successful before it.
     failing: Option<f64>,
     /// Number of failures after the first successful reading.
     failures: usize,
@@ -137,7 +138,7 @@ impl Quantity {
     fn fail(&mut self, now: f64, reason: String) {
         if self.seen {
             if self.failures == 0 {
-                // A failure before the first successful reading no longer counts.
+                // Discard a failure before the first successful reading.
                 self.failed = None;
             }
             self.failures += 1;

@@ -30,7 +30,7 @@ pub struct GpuSource {
     device: Result<FoundDevice, String>,
     /// Ids of the own processes: the measured process first, then those that belong to it.
     own: Vec<u32>,
-    /// Kind of power reading that the device supports; unknown before the first reading.
+    /// Kind of power reading that the device supports; `None` before the first successful reading.
     power: Option<PowerReading>,
     log: ReadLog,
 }
@@ -53,7 +53,7 @@ impl GpuSource {
         Self::from_library(Library::at(library), id)
     }
 
-    /// Measures the process `pid` instead of this one. This process still counts as an own process.
+    /// Measures the process `pid` instead of the current process. [`Process::own`] is then true for both processes.
     pub fn of(mut self, pid: u32) -> Self {
         self.own.insert(0, pid);
         self
@@ -99,8 +99,8 @@ impl Source for GpuSource {
         if log.is_lost() {
             return;
         }
-        // Energy and power are integrated over time. They are read first, as close as possible to the time of the
-        // reading.
+        // Read energy and power first. They are integrated over time, so they must be read as close as possible to the
+        // recorded time of the reading.
         let joules = || found.device.total_energy_consumption();
         reading.energy_joules = log
             .read(ENERGY, now, joules)
@@ -155,7 +155,7 @@ fn read_slow_quantities(found: &FoundDevice, own: &[u32], log: &mut ReadLog, rea
         log.note_absent(PROCESS_MEMORY, now, "the driver lists no processes");
         return;
     };
-    // A GPU with MIG slices may list a process once per slice.
+    // Sum over all entries of the process: a GPU with MIG slices may list a process once per slice.
     let this = processes
         .iter()
         .filter(|process| Some(&process.pid) == own.first());

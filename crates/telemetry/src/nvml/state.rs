@@ -71,7 +71,7 @@ impl Library {
     /// Returns the only device of this machine.
     ///
     /// # Errors
-    /// The machine has no device or several. The error lists several devices, because it is unknown which one CUDA uses.
+    /// The machine has no device, or it has several and it is unknown which one CUDA uses. The error then lists them.
     pub fn only_gpu(self) -> Result<Gpu, String> {
         let mut gpus = self.gpus();
         match (gpus.pop(), gpus.as_slice()) {

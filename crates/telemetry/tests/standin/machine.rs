@@ -57,7 +57,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // A file that cannot be removed does no harm.
+        // Ignore errors, because a leftover file is harmless.
         let _ = fs::remove_file(format!("{}.script", self.library.display()));
         let _ = fs::remove_file(&self.library);
     }

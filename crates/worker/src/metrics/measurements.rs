@@ -16,7 +16,8 @@ pub struct Measurements<'a> {
     pub window: Range<f64>,
     /// Idle power of the device in watts, or why it is unknown.
     pub idle_watts: &'a Result<f64, String>,
-    /// Memory peaks of the work itself, as far as they can be separated from reading the data and from work after the peak.
+    /// Memory peaks up to the time at which the workload reported that its peak was reached. The host peak excludes reading the data if the
+    /// system can reset the peak.
     pub peaks: Peaks,
     /// Peaks of the device allocator, if it reports them.
     pub allocator: Option<AllocatorBytes>,

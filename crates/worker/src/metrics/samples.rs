@@ -13,8 +13,8 @@ pub(super) fn series(outcome: &Outcome, name: SeriesName) -> Vec<f64> {
         .unwrap_or_default()
 }
 
-/// Returns those of the `first` times during which the clock was not throttled, and a description. If these are too few for an interval,
-/// returns all of the `first` times.
+/// Selects, from the earliest `first` times, those during which the clock was not throttled. If these are too few for an interval, selects
+/// all of the earliest `first` times. Returns the times and a description of the selection.
 pub(super) fn unthrottled_times(
     outcome: &Outcome,
     times: SeriesName,

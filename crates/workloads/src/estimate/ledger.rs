@@ -1,4 +1,4 @@
-//! Counts the tensors that each operation of a forward pass saves for the backward pass. These are the states of the operations in
+//! Counts the tensors that each operation of a forward pass saves for the backward pass. The saved tensors are the states of the operations in
 //! `mantissa_precision`, and the tensors that burn's autodiff checkpoints for an operation. Operations without a method here save only shapes.
 
 use mantissa_core::{Attention, Format, Precision, Setting};

@@ -91,7 +91,7 @@ pub(super) fn time_copy(
     is_throttled: impl Fn(Instant) -> bool,
 ) -> Result<CopyTimes, WorkloadError> {
     let (device, benchmark) = (inputs.device, CopyBenchmark::new(traffic, inputs, task));
-    // The values do not affect the speed of a copy, as long as they are not all zeros.
+    // All values except zeros are copied at the same speed, so any constant but 0 is suitable.
     let new = || {
         let size = Shape::new([benchmark.values as usize]);
         Tensor::<1>::full(size, 1.5, (device, dtype(inputs.stored)))

@@ -21,7 +21,8 @@ pub(crate) struct ResultError {
     pub(crate) quantisation: f64,
     /// Error from rounding the exact result of the rounded operands to the output format.
     pub(crate) rounding: f64,
-    /// Error from the accumulation: the difference between the result and the exact result of the rounded operands, rounded to the output format.
+    /// Error from the accumulation: the difference between the result and the correctly rounded result. The latter is the exact result of the
+    /// rounded operands, rounded to the output format.
     pub(crate) accumulation: f64,
     /// Sum of `|result| - |reference|`, divided by the sum of `|reference|`. Negative if results are too small, as after truncation.
     pub(crate) bias: f64,
@@ -277,7 +278,7 @@ mod tests {
         let x = 1.0 + 2f64.powi(-9);
         let error = compare_one(&[1.0], &[x], &[1.0], f32_formats(Format::Bf16));
         assert_eq!((error.quantisation, error.accumulation), (2f64.powi(-9) / x, 0.0));
-        // A result that was truncated to f16 instead of rounded. The error in the last place counts as accumulation error.
+        // The result was truncated to f16 instead of rounded. Its error in the last place counts as accumulation error.
         let f16_output = Formats {
             stored: Format::F32,
             operand: Format::F32,
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_compensated_reference_is_more_precise_than_f64() {
-        // 1 + 2⁻⁶⁰ − 1.
+        // The exact dot product is 1 + 2⁻⁶⁰ − 1 = 2⁻⁶⁰.
         let (lhs, rhs) = ([1.0, 1.0, 1.0, 0.0], [1.0, 2f64.powi(-60), -1.0, 0.0]);
         let column = |values: [f64; 4]| {
             values

@@ -165,7 +165,7 @@ mod tests {
             attention_probs_dropout_prob: 0.0,
             layer_norm_eps: NORM_EPSILON,
         };
-        // The alphabet, repeated: the neighbours of a letter determine it.
+        // The text repeats the alphabet, so the neighbours of a letter determine the letter.
         let letters: Vec<String> = ('a'..='z').map(String::from).collect();
         let folder = tempfile::tempdir().unwrap();
         let write_file = |name: &str, text: String| {

@@ -39,8 +39,8 @@ pub(super) fn sensitivity<M: Network>(
     let exponents = bench.sweep((2..=F32_BITS.0).map(|bits| Layout::new(bits, sufficient)))?;
     let exponent = min_bits(&exponents, Layout::exponent_bits).unwrap_or(F32_BITS.0);
 
-    // Few exponent bits or few fraction bits alone may keep the accuracy although both together do not. One more fraction bit may replace several
-    // exponent bits, since it extends the range of subnormals by a power of two. Try formats with the fewest bits first.
+    // The accuracy may survive few exponent bits or few fraction bits, but not both at once. One more fraction bit may replace several exponent
+    // bits, since it extends the range of subnormals by a power of two. Try formats with the fewest bits first.
     let fraction_bits = || (fraction..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
     let layouts = (exponent..=F32_BITS.0)
         .flat_map(|exponent| fraction_bits().map(move |fraction| Layout::new(exponent, fraction)));
@@ -331,7 +331,7 @@ mod tests {
             range.ends_with("; under f16, keep_f32 = \"pre_classifier+classifier\" keeps the accuracy; bf16 keeps the accuracy"),
             "{range}"
         );
-        // The same for the queries and keys of a block's attention matmuls, which do not have weights.
+        // Likewise for the attention matmuls, which do not have weights: scale the queries of a block up and its keys down.
         let attention =
             verdict_with(
                 |name, x| match name.strip_prefix("distilbert.transformer.layer.0.attention.") {
@@ -347,7 +347,7 @@ mod tests {
         let expected =
             "distilbert.transformer.layer.0.attention\" keeps the accuracy; bf16 keeps the accuracy";
         assert!(attention.ends_with(expected), "{attention}");
-        // A large offset of both classes, so that only formats with many fraction bits can distinguish them.
+        // Add a large offset to both classes, so that only formats with many fraction bits can distinguish them.
         let digits = verdict_with(|name, x| match name {
             "classifier.weight" => x + 512.0,
             _ => x,

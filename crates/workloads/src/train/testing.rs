@@ -265,7 +265,7 @@ mod events {
             ["`adam_eps=1e-8` is rounded to 0 in f16, so that updates may be 0/0"]
         );
         assert_eq!(warnings(&[f16, (Axis::Optimizer, "lamb")]).len(), 1);
-        // bf16 has the range of f32, SGD does not have an epsilon, and mixed settings keep the optimizer state in f32.
+        // No warning: 1e-4 is not 0 in f16, SGD does not have an epsilon, bf16 has the range of f32, and mixed settings keep the state in f32.
         for axes in [
             &[f16, (Axis::AdamEps, "1e-4")][..],
             &[f16, (Axis::Optimizer, "sgd")],

@@ -31,8 +31,8 @@ impl Dialect {
         }
     }
 
-    /// Detects the dialect of a text. Returns `None` for running text: the name does not end in `.tsv` or `.csv`, and
-    /// the first lines are neither a tab-separated header nor labels followed by a tab.
+    /// Detects the dialect of a text. Returns `None` for running text. If the name does not end in `.tsv` or `.csv`, the text
+    /// is running text unless it begins with a header or its lines begin with labels followed by a tab.
     pub fn of(name: &str, text: &str) -> Option<Self> {
         let [comma, semicolon, pipe] = [b',', b';', b'|'].map(Self::quoted);
         let quoted_tabs = Self::quoted(b'\t');

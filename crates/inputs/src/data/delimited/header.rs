@@ -27,8 +27,8 @@ pub(super) fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, Li
     }
 }
 
-/// Returns true if the labels indicate that the first record is a header: the label field of the first record is not a number and does not
-/// occur in any other record, and the other labels are all numbers or all occur at least twice.
+/// Returns true if the labels indicate that the first record is a header. The label field of the first record must not be a number, and must not
+/// be a label of another record. The other labels must all be numbers, or all occur at least twice (in four or more records).
 pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
     let [first, others @ ..] = sample else {
         return false;

@@ -53,7 +53,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         let text = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
         let numbers: Value = serde_json::from_slice(&text).unwrap();
         let (of_task, model) = make(&numbers["config"]);
-        // With the initial scale of `16-mixed`, some gradients overflow.
+        // Use a smaller loss scale than the initial one of `16-mixed`, with which some gradients overflow.
         let updates = Updates {
             loss_scale: Some(1024.0),
             ..Updates::default()

@@ -209,7 +209,7 @@ fn incomplete_groups_scale_the_batch_norm_momentum() {
             running(trainer)
         })
     };
-    // One micro-batch is an incomplete group of four, or a complete group of one.
+    // One micro-batch is an incomplete group of four, or a complete group of one. Both use the momentum of a whole batch.
     assert_eq!(of("scaled", "4"), of("keep", "1"));
 }
 

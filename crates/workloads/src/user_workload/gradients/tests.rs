@@ -69,8 +69,8 @@ fn examples() -> Vec<([f32; VALUES], u32)> {
     (0..3).map(example).collect()
 }
 
-/// Asserts that the gradients of a replayed module match burn's gradients in f32. Also asserts for each format of the CPU that the logits
-/// are close to the logits in f64, and that logits in training and in evaluation are equal, unless `name` contains `dropout`.
+/// Asserts that the gradients of a replayed module match burn's gradients in f32, and that the logits in each format of the CPU are close to
+/// the logits in f64. Unless `name` contains `dropout`, also asserts that logits in training and in evaluation are equal.
 fn assert_agrees<M: Module + 'static>(
     name: &str,
     make: fn(&Device) -> M,
