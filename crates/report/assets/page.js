@@ -26,7 +26,7 @@ const shown = (table) => {
     const below = small.textContent.trim();
     return `${whole.slice(0, whole.length - below.length).trim()} (${below})`;
   };
-  // A table of several runs has their letters above the headings; published rows follow the name of their table.
+  // A table of several runs has a row with their letters above the headings. Published rows follow a row with the name of their table.
   const above = [...table.tHead.rows].slice(0, -1).flatMap((row) => [...row.cells]).flatMap((cell) => Array(cell.colSpan).fill(cell.textContent.trim()));
   const headings = [...[...table.tHead.rows].at(-1).cells].map((cell, column) => [above[column], field(cell)].filter(Boolean).join(": "));
   const rows = [...table.querySelectorAll("tbody tr:not(.head):not([hidden])")].map((row) => {
@@ -36,7 +36,7 @@ const shown = (table) => {
   });
   return [headings, ...rows];
 };
-// Prefixes text that a spreadsheet would interpret as a formula with an apostrophe, as in results.csv.
+// Returns CSV. An apostrophe precedes text that a spreadsheet would interpret as a formula, as in results.csv.
 const csv = (rows) => {
   const field = (text) => {
     const safe = /^[=+\-@\t\r\n]/.test(text) && !isFinite(text) ? `'${text}` : text;
@@ -54,7 +54,7 @@ const copy = async (text, button) => {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Some browsers deny clipboard access to local files.
+    // Some browsers deny clipboard access to pages from local files.
     const area = Object.assign(document.createElement("textarea"), { value: text });
     document.body.append(area);
     area.select();
@@ -64,7 +64,7 @@ const copy = async (text, button) => {
   button.textContent = done ? "Copied" : "Copy failed";
   setTimeout(() => (button.textContent = name), 1500);
 };
-// Sorts a table's measured rows by a column; published rows stay where they are. Rows without a value go last.
+// Adds sorting, copying and a filter to each table of results. Published rows are not sorted, and rows without a value come last.
 for (const table of document.querySelectorAll("table.results")) {
   const body = table.tBodies[0];
   const headings = [...[...table.tHead.rows].at(-1).cells];
@@ -101,7 +101,7 @@ for (const table of document.querySelectorAll("table.results")) {
     }
   });
 }
-// Details of cells are stored as indices of texts. The tables of a cell are created when it is unfolded.
+// The details of cells are stored as tables of indices into `texts`. The tables of a cell are created when it is unfolded.
 const facts = document.getElementById("facts");
 if (facts) {
   const { texts, tables, cells } = JSON.parse(facts.textContent);
@@ -134,9 +134,9 @@ if (facts) {
   // A link to a cell unfolds it.
   const reveal = () => {
     const target = document.getElementById(location.hash.slice(1));
-    if (!target || !target.matches("details.cell")) return;
+    if (!target || !target.matches("details.cell, details.setting")) return;
     for (let at = target; at; at = at.parentElement.closest("details")) at.open = true;
-    fill(target);
+    if (target.matches(".cell")) fill(target);
     target.scrollIntoView();
     target.querySelector("summary").focus({ preventScroll: true });
   };

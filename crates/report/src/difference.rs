@@ -3,7 +3,7 @@
 use mantissa_analysis::{Estimate, Interval, accuracy_difference};
 use mantissa_core::{MatmulPrecision, MetricName, Precision};
 
-use crate::{Row, baseline::correct_predictions};
+use crate::{Correct, Row};
 
 /// Returns the metric of the first row minus that of the second; `None` if either row lacks it. The rows have the same seed. The interval
 /// of a difference in test accuracy comes from the first available source:
@@ -55,6 +55,16 @@ pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant
         only_second,
         examples: mine.examples(),
     })
+}
+
+/// Returns the hash of a row's data and the correctness of its predictions, from the first process that recorded them.
+pub(crate) fn correct_predictions<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
+    let (record, digest) = row
+        .measured
+        .iter()
+        .copied()
+        .find(|(_, digest)| digest.is_some_and(|digest| digest.correct.is_some()))?;
+    Some((&record.data.as_ref()?.hash, digest?.correct.as_ref()?))
 }
 
 /// Bounds the difference in accuracy by the share of predictions that differ, which is 1 minus the metric `agreement`. The agreement is

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use mantissa_analysis::hodges_lehmann_ratio;
 use mantissa_core::{Axis, MatmulPrecision, MetricName, Status, TaskKind};
 
 use crate::{
     Row,
-    baseline::compare,
+    setting::{Comparison, SettingResult, compare, ran, speeds},
     shape,
     units::{self, Scale},
 };
@@ -35,6 +36,8 @@ pub struct Group<'a> {
     pub answer: Vec<String>,
     /// Notes below the table, on its intervals and comparisons.
     pub notes: Vec<String>,
+    /// Settings, in plan order, with their comparisons.
+    pub(crate) comparisons: Vec<Comparison>,
     /// Smallest and largest magnitude of each metric.
     magnitudes: BTreeMap<MetricName, (f64, f64)>,
 }
@@ -60,7 +63,8 @@ impl<'a> Group<'a> {
             Some(_) => MetricName::ValuesPerSecond,
         };
         let memory = MEMORY.iter().copied().find(has);
-        compare(&mut rows, speed, memory);
+        let comparisons = compare(&rows, speed, memory);
+        set_baselines(&mut rows, &comparisons, speed, memory);
         let has_own_column = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
         let axes = varying
             .iter()
@@ -83,6 +87,7 @@ impl<'a> Group<'a> {
             rows,
             answer: Vec::new(),
             notes: Vec::new(),
+            comparisons,
             magnitudes,
         }
     }
@@ -92,20 +97,23 @@ impl<'a> Group<'a> {
         self.rows.iter().filter(|row| row.status == Some(Status::Ok))
     }
 
-    /// Returns at most `max_rows` rows, in plan order. Rows that failed or violated an expectation take precedence.
-    pub(crate) fn shown(&self, max_rows: usize) -> Vec<&Row<'a>> {
-        if self.rows.len() <= max_rows {
-            return self.rows.iter().collect();
+    /// Returns at most `max_rows` settings, in plan order. Settings that failed or violated an expectation take precedence.
+    pub(crate) fn shown(&self, max_rows: usize) -> Vec<SettingResult<'_, 'a>> {
+        let settings = SettingResult::all(self, |_| true);
+        if settings.len() <= max_rows {
+            return settings;
         }
-        let has_problem = |row: &Row<'_>| {
-            let ended = row.status.is_some_and(|status| status != Status::Skipped);
-            ended && (!row.is_ok() || !row.unexpected.is_empty())
+        let has_problem = |setting: &SettingResult<'_, '_>| {
+            let failed = |row: &&Row<'_>| ran(row) && (!row.is_ok() || !row.unexpected.is_empty());
+            setting.seeds.iter().any(failed)
         };
-        let (first, rest): (Vec<_>, Vec<_>) =
-            (0..self.rows.len()).partition(|&at| has_problem(&self.rows[at]));
-        let mut shown: Vec<usize> = first.into_iter().chain(rest).take(max_rows).collect();
-        shown.sort_unstable();
-        shown.into_iter().map(|at| &self.rows[at]).collect()
+        let (first, rest): (Vec<_>, Vec<_>) = settings
+            .into_iter()
+            .enumerate()
+            .partition(|(_, one)| has_problem(one));
+        let mut shown: Vec<_> = first.into_iter().chain(rest).take(max_rows).collect();
+        shown.sort_unstable_by_key(|(at, _)| *at);
+        shown.into_iter().map(|(_, setting)| setting).collect()
     }
 
     /// Returns the scale on which a metric of a row is shown. All rows share one scale for comparison, unless small values would lose their
@@ -180,4 +188,30 @@ impl<'a> Group<'a> {
 fn varies(rows: &[Row<'_>], axis: Axis) -> bool {
     rows.windows(2)
         .any(|pair| pair[0].axis(axis) != pair[1].axis(axis))
+}
+
+/// Sets the baseline of every row and its ratios to the baseline row of the same seed. Verdicts are those of the settings.
+fn set_baselines(
+    rows: &mut [Row<'_>],
+    comparisons: &[Comparison],
+    speed: MetricName,
+    memory: Option<MetricName>,
+) {
+    for comparison in comparisons {
+        for (index, base) in comparison.rows.iter().zip(&comparison.baselines) {
+            let ratio = |values: &dyn Fn(&Row<'_>) -> Vec<f64>| {
+                hodges_lehmann_ratio(&values(&rows[*index]), &values(&rows[(*base)?]))
+            };
+            let speed_up = match *base == Some(*index) {
+                true => comparison.speed_up.clone(),
+                false => ratio(&|row| speeds(row, speed)),
+            };
+            let memory_ratio = memory.and_then(|metric| ratio(&|row| row.values(metric)));
+            let row = &mut rows[*index];
+            row.baseline = *base;
+            row.speed_up = speed_up;
+            row.memory_ratio = memory_ratio;
+            row.speed_verdict = comparison.speed_verdict;
+        }
+    }
 }

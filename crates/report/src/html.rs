@@ -1,17 +1,18 @@
 //! `report.html`: one self-contained file for light and dark screens.
 
-use mantissa_core::{FloatClass, Format, command_line};
+use mantissa_core::{Axis, FloatClass, Format, Status, command_line};
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
 use crate::{
-    Banner, ClaimVerdict, Figure, Group, Report, ReportError, Row,
+    Banner, ClaimVerdict, Figure, Group, Report, ReportError, Row, Run,
     banner::this_machine,
     cell_details::Cells,
     claims,
     facts::facts,
     figures::{font_faces, settings_of, shown_of},
     memory_breakdown::{MemoryTable, memory_table},
+    setting::SettingResult,
     table::{Align, Column, Field, columns, published_baseline},
     units,
     view::Suite,
@@ -24,16 +25,25 @@ struct Heading {
     align: Align,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Line {
-    id: String,
     class: String,
     fields: Vec<Field>,
-    command: String,
-    /// Label that distinguishes the row from the others.
+    /// Label that distinguishes the setting from the others.
     label: String,
-    /// Index of the row's details in [`Cells`].
-    cell: Option<usize>,
+    /// Element to which the row links: the folded details of the setting.
+    target: String,
+    seeds: Vec<SeedCell>,
+}
+
+/// Cell of a setting under one seed.
+#[derive(Serialize)]
+struct SeedCell {
+    id: String,
+    seed: u64,
+    command: String,
+    /// Index among the folded cells.
+    index: usize,
 }
 
 #[derive(Serialize)]
@@ -260,33 +270,40 @@ fn group_page<'a>(
         }
     });
     let alike = group.common_skip_reason();
-    let lines = shown.iter().map(|row| Line {
-        id: row.cell.id.to_string(),
-        class: class(row),
-        fields: columns
+    let mut lines = Vec::with_capacity(shown.len());
+    for setting in &shown {
+        let seeds: Vec<SeedCell> = setting
+            .seeds
             .iter()
-            .map(|column| column.field(group, row))
-            .map(|field| match field.status && alike.is_some() {
-                true => field.without_detail(),
-                false => field,
-            })
-            .collect(),
-        command: row.command().unwrap_or_default().to_owned(),
-        label: group.label(row, &[]),
-        cell: Some(cells.add(report.run, row)),
-    });
+            .map(|row| seed_cell(report.run, row, cells))
+            .collect();
+        lines.push(Line {
+            class: class(setting),
+            fields: columns
+                .iter()
+                .map(|column| column.field(group, setting))
+                .map(|field| match field.status && alike.is_some() {
+                    true => field.without_detail(),
+                    false => field,
+                })
+                .collect(),
+            label: group.label(setting.row(), &[Axis::Seed]),
+            target: match seeds.as_slice() {
+                [only] => format!("cell-{}", only.index),
+                all => format!("setting-{}", all.first().map_or(0, |cell| cell.index)),
+            },
+            seeds,
+        });
+    }
     let published = suite.references.iter().map(|reference| {
         let base = published_baseline(reference);
         let lines = reference.rows.iter().map(|row| Line {
-            id: String::new(),
             class: "published".to_owned(),
             fields: columns
                 .iter()
                 .map(|column: &Column| column.published(group, row, base))
                 .collect(),
-            command: String::new(),
-            label: String::new(),
-            cell: None,
+            ..Line::default()
         });
         PublishedLines {
             name: reference.title.clone(),
@@ -299,28 +316,35 @@ fn group_page<'a>(
         answer: &group.answer,
         notes: &group.notes,
         headings: headings.collect(),
-        lines: lines.collect(),
+        lines,
         published: published.collect(),
-        capped: shown_of(shown.len(), group.rows.len()),
+        capped: shown_of(shown.len(), group.comparisons.len()),
         memory: memory_table(group, &shown),
         folded: alike.map(|why| {
             format!(
                 "{}, all skipped: {why}",
-                settings_of(shown.len(), group.rows.len())
+                settings_of(shown.len(), group.comparisons.len())
             )
         }),
     }
 }
 
-/// Returns the CSS classes of a row.
-fn class(row: &Row<'_>) -> String {
-    let status = row.status.map_or("skipped", mantissa_core::Status::name);
-    let unexpected = if row.unexpected.is_empty() {
-        ""
-    } else {
-        " unexpected"
-    };
-    format!("{status}{unexpected}")
+fn seed_cell(run: &Run, row: &Row<'_>, cells: &mut Cells) -> SeedCell {
+    SeedCell {
+        id: row.cell.id.to_string(),
+        seed: row.cell.seed,
+        command: row.command().unwrap_or_default().to_owned(),
+        index: cells.add(run, row),
+    }
+}
+
+/// Returns the CSS classes of a setting: the status of the first seed that did not finish, or else of the first seed.
+fn class(setting: &SettingResult<'_, '_>) -> String {
+    let unfinished = setting.seeds.iter().find(|row| !row.is_ok());
+    let status = unfinished.map_or(Status::Ok, |row| row.status.unwrap_or(Status::Skipped));
+    let is_unexpected = setting.seeds.iter().any(|row| !row.unexpected.is_empty());
+    let unexpected = if is_unexpected { " unexpected" } else { "" };
+    format!("{}{unexpected}", status.name())
 }
 
 /// Counts the rows by status: `12 ok · 1 diverged · 3 skipped`.

@@ -1,8 +1,8 @@
 //! Launch-bound rows: most of the time, the device waits for the host to launch kernels.
 
-use mantissa_core::MetricName;
+use mantissa_core::{Axis, MetricName};
 
-use crate::{Group, Row, row_notes::LAUNCH_BOUND, units};
+use crate::{Group, Row, row_notes::LAUNCH_BOUND, setting::SettingResult, units};
 
 /// Returns `true` if a row is launch-bound.
 pub(crate) fn is_launch_bound(row: &Row<'_>) -> bool {
@@ -18,12 +18,13 @@ pub(crate) fn title(rows: &[&Row<'_>]) -> String {
     format!("Launch-bound: the device is idle for {} of the time", range(rows))
 }
 
-/// Returns the headline of a group whose baseline is launch-bound.
-pub(crate) fn headline(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> Option<String> {
+/// Returns the headline of settings that do the same work as a launch-bound baseline; `None` if the baseline is not launch-bound.
+pub(crate) fn headline(group: &Group<'_>, settings: &[&SettingResult<'_, '_>]) -> Option<String> {
+    let base = settings.iter().find(|setting| setting.is_baseline())?.row();
     let launches = base
         .metric(MetricName::LaunchesPerStep)
         .filter(|_| is_launch_bound(base))?;
-    let rows: Vec<&Row<'_>> = std::iter::once(base).chain(rivals.iter().copied()).collect();
+    let rows: Vec<&Row<'_>> = settings.iter().map(|setting| setting.row()).collect();
     let remedy = match base.cell.setting.fusion() {
         true => "A larger batch reduces",
         false => "A larger batch or fusion=on reduces",
@@ -33,7 +34,7 @@ pub(crate) fn headline(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -
          the share of launches.",
         title(&rows),
         units::count(launches.value.round() as u64),
-        group.label(base, &[]),
+        group.label(base, &[Axis::Seed]),
     ))
 }
 

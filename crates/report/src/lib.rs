@@ -8,7 +8,6 @@
 
 mod advise;
 mod banner;
-mod baseline;
 mod cell_details;
 mod claims;
 mod data_sheet;
@@ -35,6 +34,7 @@ mod reference;
 mod render;
 mod row;
 mod row_notes;
+mod setting;
 mod shape;
 mod side_by_side;
 mod store;

@@ -3,11 +3,12 @@
 use std::{fmt::Write as _, iter};
 
 use crate::{
-    Banner, Group, Report, Row, Run,
+    Banner, Group, Report, Run,
     banner::origin,
     claims,
     figures::shown_of,
     memory_breakdown::{MemoryTable, memory_table},
+    setting::SettingResult,
     table::{Align, Column, Field, columns, published_baseline},
     view::Suite,
 };
@@ -56,7 +57,7 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, max_rows: usize) {
         }
         paragraph(out, &escape(&group.answer.join(" ")));
         let shown = group.shown(max_rows);
-        if let Some(text) = shown_of(shown.len(), group.rows.len()) {
+        if let Some(text) = shown_of(shown.len(), group.comparisons.len()) {
             paragraph(
                 out,
                 &format!("The table is {text} settings; `results.csv` contains all of them."),
@@ -96,7 +97,7 @@ pub(crate) fn table(
     suite: &Suite<'_>,
     group: &Group<'_>,
     columns: &[Column],
-    rows: &[&Row<'_>],
+    settings: &[SettingResult<'_, '_>],
 ) {
     let titles = columns.iter().map(|column| match column.title(group) {
         (title, "") => title,
@@ -114,7 +115,7 @@ pub(crate) fn table(
             .to_owned()
         }),
     );
-    for measured in rows {
+    for measured in settings {
         row(
             out,
             columns

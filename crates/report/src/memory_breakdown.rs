@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::{
     Group, Row,
-    memory_parts::{Bytes, MIN_REPORTED_SHARE, PARTS, estimated, parts, total},
+    memory_parts::{Bytes, MIN_REPORTED_SHARE, PARTS, estimated, over_seeds, parts, total},
+    setting::SettingResult,
     table::Field,
     units::{self, Scale},
 };
@@ -25,13 +26,24 @@ pub(crate) struct MemoryTable {
     pub remarks: Vec<String>,
 }
 
-/// Builds the table of the rows whose parts are known; `None` without such rows.
-pub(crate) fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
-    let known: Vec<(&Row<'_>, Bytes)> = rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
+/// Builds the table of the settings whose parts are known; `None` without such settings.
+pub(crate) fn memory_table(group: &Group<'_>, settings: &[SettingResult<'_, '_>]) -> Option<MemoryTable> {
+    let all = SettingResult::all(group, |_| true);
+    let known = settings
+        .iter()
+        .filter_map(|setting| Some((setting, over_seeds(setting, parts)?)));
+    let known: Vec<(&SettingResult<'_, '_>, Bytes)> = known.collect();
     let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
     // On the scale of the total, parts of a tenth of it would have too few digits.
     let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
-    let line = |(row, bytes): &(&Row<'_>, Bytes)| (group.label(row, &[]), fields(group, row, bytes, scale));
+    let line = |(setting, bytes): &(&SettingResult<'_, '_>, Bytes)| {
+        let is_base = |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == setting.work();
+        let base = all.iter().find(is_base);
+        (
+            group.label(setting.row(), &[Axis::Seed]),
+            fields(setting, base, bytes, scale),
+        )
+    };
     let ratios = group.rows.iter().filter_map(estimate_ratio);
     let estimate_note = describe_estimate_ratios(&ratios.collect::<Vec<_>>());
     let saving = compared_settings(group).map(|(base, others)| {
@@ -42,7 +54,9 @@ pub(crate) fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<Memor
     Some(MemoryTable {
         headings: names.chain(["total", "relative to baseline"]).collect(),
         lines: known.iter().map(line).collect(),
-        estimated: known.iter().any(|(row, _)| estimated(row).is_some()),
+        estimated: known
+            .iter()
+            .any(|(setting, _)| over_seeds(setting, estimated).is_some()),
         remarks: estimate_note
             .into_iter()
             .chain(saving.into_iter().flatten().flatten())
@@ -54,22 +68,24 @@ fn sum(bytes: &Bytes) -> f64 {
     bytes.iter().sum()
 }
 
-/// Returns fields for the parts of a row, for their total, and for the ratio of the total to that of the baseline.
-fn fields(group: &Group<'_>, row: &Row<'_>, bytes: &Bytes, scale: Scale) -> Vec<Field> {
-    let shapes = estimated(row);
+/// Returns fields for the parts of a setting, for their total, and for the ratio of the total to that of the baseline.
+fn fields(
+    setting: &SettingResult<'_, '_>,
+    base: Option<&SettingResult<'_, '_>>,
+    bytes: &Bytes,
+    scale: Scale,
+) -> Vec<Field> {
+    let shapes = over_seeds(setting, estimated);
     let part = |index: usize| field(bytes[index], shapes.map(|shapes| shapes[index]), scale);
     let mut fields: Vec<Field> = (0..PARTS.len()).map(part).collect();
     fields.push(field(sum(bytes), shapes.as_ref().map(sum), scale));
-    let base = row.baseline.map(|index| &group.rows[index]);
+    let of_base = |parts| base.and_then(|base| over_seeds(base, parts)).as_ref().map(sum);
     let ratio = |mine: Option<f64>, theirs: Option<f64>| {
         let ratio = mine? / theirs?;
         ratio.is_finite().then(|| units::times(ratio))
     };
-    let measured = ratio(Some(sum(bytes)), base.and_then(total));
-    let estimate = ratio(
-        shapes.as_ref().map(sum),
-        base.and_then(estimated).as_ref().map(sum),
-    );
+    let measured = ratio(Some(sum(bytes)), of_base(parts));
+    let estimate = ratio(shapes.as_ref().map(sum), of_base(estimated));
     fields.push(Field {
         text: measured.unwrap_or_else(|| units::ABSENT.to_owned()),
         detail: estimate
@@ -134,7 +150,7 @@ fn compared_settings(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMem
         let (precision, matmul) = (row.cell.setting.precision(), row.cell.setting.matmul());
         let other_axes = group.label(row, &[Axis::Precision, Axis::Matmul]);
         let memory = SettingMemory {
-            name: group.label(row, &[]),
+            name: group.label(row, &[Axis::Seed]),
             precision,
             bytes,
         };

@@ -1,8 +1,9 @@
 //! Memory of a training by part, such as weights and activations, and the changes under mixed precision.
 
+use mantissa_analysis::Sample;
 use mantissa_core::{Axis, MetricName};
 
-use crate::{Group, Row, units};
+use crate::{Group, Row, setting::SettingResult, units};
 
 /// Parts with their names, from the longest-lived to the shortest-lived.
 pub(crate) const PARTS: [(MetricName, &str); 5] = [
@@ -46,6 +47,19 @@ fn values(row: &Row<'_>, metrics: [MetricName; PARTS.len()]) -> Option<Bytes> {
     Some(bytes)
 }
 
+/// Returns the median of each part over the seeds.
+pub(crate) fn over_seeds(
+    setting: &SettingResult<'_, '_>,
+    parts: fn(&Row<'_>) -> Option<Bytes>,
+) -> Option<Bytes> {
+    let known: Vec<Bytes> = setting.effective_seeds().filter_map(parts).collect();
+    let mut medians = [0.0; PARTS.len()];
+    for (part, median) in medians.iter_mut().enumerate() {
+        *median = Sample::new(known.iter().map(|bytes| bytes[part]))?.median();
+    }
+    Some(medians)
+}
+
 /// Returns the sum of all parts in bytes.
 pub(crate) fn total(row: &Row<'_>) -> Option<f64> {
     parts(row).map(|bytes| bytes.iter().sum())
@@ -56,10 +70,10 @@ pub(crate) fn describe_saving(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     Some(format!(
         "{} {}; in total it needs {} the memory of {}.",
-        group.label(row, &[]),
+        group.label(row, &[Axis::Seed]),
         changes(&parts(row)?, &parts(base)?),
         units::times(ratio),
-        group.label(base, &[])
+        group.label(base, &[Axis::Seed])
     ))
 }
 

@@ -39,9 +39,6 @@ pub struct Row<'a> {
     pub speed_up: Option<Estimate>,
     /// Verdict on the speed relative to the baseline, corrected for all comparisons of the table.
     pub speed_verdict: Option<Verdict>,
-    /// p-value of the difference in accuracy from the baseline: McNemar's exact test on the same test examples, corrected for all
-    /// comparisons of the table.
-    pub accuracy_p: Option<f64>,
     /// Memory relative to the baseline.
     pub memory_ratio: Option<Estimate>,
     /// Throughput as a share of the fastest kernel of the run in the same arithmetic, on a GPU.
@@ -98,7 +95,6 @@ impl<'a> Row<'a> {
             baseline: None,
             speed_up: None,
             speed_verdict: None,
-            accuracy_p: None,
             memory_ratio: None,
             peak_share: None,
         }

@@ -1,9 +1,9 @@
 //! Notes below a table on its intervals and comparisons.
 
-use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
+use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, TOLERATED_LOSS, Verdict, smallest_p};
 use mantissa_core::MetricName;
 
-use crate::{Group, Row, baseline::SPEED_THRESHOLD, units};
+use crate::{Group, Row, setting::SPEED_THRESHOLD, units};
 
 /// Returns the notes on the intervals and comparisons of a table.
 pub(crate) fn of_group(group: &Group<'_>) -> Vec<String> {
@@ -46,7 +46,10 @@ fn process_note(group: &Group<'_>) -> Option<String> {
 }
 
 fn speed_note(group: &Group<'_>) -> Option<String> {
-    let verdicts: Vec<Verdict> = group.rows.iter().filter_map(|row| row.speed_verdict).collect();
+    let comparisons = group.comparisons.iter();
+    let verdicts: Vec<Verdict> = comparisons
+        .filter_map(|comparison| comparison.speed_verdict)
+        .collect();
     if verdicts.is_empty() {
         return None;
     }
@@ -67,8 +70,8 @@ fn speed_note(group: &Group<'_>) -> Option<String> {
     } else {
         let beyond = 100.0 * SPEED_THRESHOLD;
         format!(
-            "Speeds are Hodges–Lehmann ratios over processes. Improved or regressed: a significant change of more than \
-             {beyond:.0} % (Mann–Whitney, Holm's correction for {comparisons}); unchanged: within {beyond:.0} %."
+            "Speeds are Hodges–Lehmann ratios over processes. Faster or slower: a significant change of more than \
+             {beyond:.0} % (Mann–Whitney, Holm's correction for {comparisons}); equally fast: within {beyond:.0} %."
         )
     })
 }
@@ -77,7 +80,10 @@ fn accuracy_note(group: &Group<'_>) -> Option<String> {
     if group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
         return token_note(group);
     }
-    let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();
+    let compared = group
+        .comparisons
+        .iter()
+        .any(|comparison| comparison.accuracy_loss.is_some());
     let accuracies = || {
         group
             .rows
@@ -89,9 +95,11 @@ fn accuracy_note(group: &Group<'_>) -> Option<String> {
         .then_some("Accuracies have Wilson intervals over the test examples");
     Some(match (intervals, compared) {
         (None, _) => return None,
-        (Some(text), 0) => format!("{text}."),
-        (Some(text), _) => format!(
-            "{text} and are compared with the baseline example by example (McNemar's exact test, Holm's correction)."
+        (Some(text), false) => format!("{text}."),
+        (Some(text), true) => format!(
+            "{text}. Accuracy is kept if the interval of its change excludes a loss of more than {:.0} point, lost if it contains no smaller \
+             loss, and undecided otherwise. The change is computed example by example where the predictions are known.",
+            100.0 * TOLERATED_LOSS
         ),
     })
 }

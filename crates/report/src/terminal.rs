@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use mantissa_core::{Axis, ExecutedVerdict, MetricName};
 
 use crate::{
-    ClaimVerdict, Group, Report, Row, Suite,
+    ClaimVerdict, Group, Report, Suite,
     figures::shown_of,
+    setting::SettingResult,
     table::{Align, Column, columns},
     units,
 };
@@ -24,15 +25,16 @@ pub struct Table {
 
 /// Maximum width of a table if the width of the terminal is unknown, borders included.
 const WIDTH: usize = 110;
-/// Width reserved for the status. A longer status takes the remaining width of the line.
-const MIN_STATUS_WIDTH: usize = 8;
+/// Width reserved for the verdict. A longer verdict takes the remaining width of the line.
+const MIN_VERDICT_WIDTH: usize = 6;
 /// Minimum length of a shortened word.
-const MIN_WORD_LENGTH: usize = 6;
-/// Columns that a narrow terminal omits, in the order of omission. The executed precision is always shown.
-const OMITTED_FIRST: [Column; 3] = [
-    Column::Repeats,
+const MIN_WORD_LENGTH: usize = 5;
+/// Columns that a narrow terminal omits after those with one value for all settings, in the order of omission.
+const OMITTED_FIRST: [Column; 4] = [
+    Column::Processes,
     Column::Metric(MetricName::EnergyCounterJoules),
     Column::Metric(MetricName::MaxUlp),
+    Column::AccuracyChange,
 ];
 
 /// Returns the results as tables: one per workload, and one for the claims of each suite that has claims. Tables are at most 110
@@ -112,14 +114,14 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, max_rows: usize, width: usize) ->
         Column::Axis(axis @ (Axis::Precision | Axis::Matmul)) => group.varies(*axis),
         _ => true,
     });
-    // The status is the last column because its reason is cut at the end of the line.
-    columns.retain(|column| *column != Column::Status);
-    columns.push(Column::Status);
+    // The verdict is the last column because its reason is cut at the end of the line.
+    columns.retain(|column| *column != Column::Verdict);
+    columns.push(Column::Verdict);
     let (mut header, mut rows) = text(group, &shown, &columns);
     let mut left_out = Vec::new();
-    let status = longest(&header, &rows, header.len() - 1).min(MIN_STATUS_WIDTH);
+    let status = longest(&header, &rows, header.len() - 1).min(MIN_VERDICT_WIDTH);
     while width_without_last(&header, &rows) + status > width {
-        let Some(dropped) = column_to_omit(group, &columns) else {
+        let Some(dropped) = column_to_omit(group, &columns, &rows) else {
             break;
         };
         left_out.push(header.remove(dropped).0);
@@ -133,7 +135,7 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, max_rows: usize, width: usize) ->
     for status in rows.iter_mut().filter_map(|row| row.last_mut()) {
         *status = shorten(status, room);
     }
-    let capped = shown_of(shown.len(), group.rows.len()).map(|text| format!(", {text}"));
+    let capped = shown_of(shown.len(), group.comparisons.len()).map(|text| format!(", {text}"));
     let omitted = (!left_out.is_empty()).then(|| format!(", omitted columns: {}", left_out.join(", ")));
     Table {
         title: strip_control(&format!(
@@ -148,15 +150,30 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, max_rows: usize, width: usize) ->
     }
 }
 
-/// Returns the index of the column to omit next: the columns in [`OMITTED_FIRST`], memory, speed-up, seed, then the other metrics, last
-/// one first. The metric by which speeds are compared is never omitted.
-fn column_to_omit(group: &Group<'_>, columns: &[Column]) -> Option<usize> {
+/// Returns the index of the column to omit next: columns with one value for all settings, the columns in [`OMITTED_FIRST`], other metrics
+/// with the last one first, then memory, the speed-up and the perplexity. Precision, the metric by which speeds are compared, the executed
+/// precision and the verdict are never omitted.
+fn column_to_omit(group: &Group<'_>, columns: &[Column], rows: &[Vec<String>]) -> Option<usize> {
     let memory = group.memory.map(Column::Metric);
-    let last = [Column::SpeedUp, Column::Axis(Axis::Seed)];
-    let mut listed = OMITTED_FIRST.into_iter().chain(memory).chain(last);
+    let perplexity = Column::Metric(MetricName::Perplexity);
+    let last = [memory.unwrap_or(perplexity), Column::SpeedUp, perplexity];
     let place = |candidate: Column| columns.iter().position(|column| *column == candidate);
-    let other = |column: &Column| matches!(column, Column::Metric(metric) if *metric != group.speed);
-    listed.find_map(place).or_else(|| columns.iter().rposition(other))
+    let is_constant = |index: &usize| {
+        let can_omit = match columns[*index] {
+            Column::Axis(axis) => axis != Axis::Precision,
+            Column::Metric(metric) => metric != group.speed,
+            _ => false,
+        };
+        can_omit && rows.len() > 1 && rows.iter().all(|row| row[*index] == rows[0][*index])
+    };
+    let is_other = |column: &Column| {
+        matches!(column, Column::Metric(metric) if *metric != group.speed) && !last.contains(column)
+    };
+    (0..columns.len())
+        .find(is_constant)
+        .or_else(|| OMITTED_FIRST.into_iter().find_map(place))
+        .or_else(|| columns.iter().rposition(is_other))
+        .or_else(|| last.into_iter().find_map(place))
 }
 
 /// Shortens titles and words, the longest first, until all columns but the last fit. Numbers stay whole, and words stay distinct.
@@ -190,28 +207,32 @@ fn shortened_width(header: &[(String, Align)], rows: &[Vec<String>], column: usi
 
 type TableText = (Vec<(String, Align)>, Vec<Vec<String>>);
 
-fn text(group: &Group<'_>, rows: &[&Row<'_>], columns: &[Column]) -> TableText {
+fn text(group: &Group<'_>, settings: &[SettingResult<'_, '_>], columns: &[Column]) -> TableText {
     let title = |column: &Column| match column {
         Column::Executed => "executed".to_owned(),
         Column::Metric(metric) if Some(*metric) == group.memory => "memory".to_owned(),
         column => column.title(group).0,
     };
     let header = columns.iter().map(|column| (title(column), column.align()));
-    let rows = rows.iter().map(|row| {
+    let rows = settings.iter().map(|setting| {
         columns
             .iter()
-            .map(|column| strip_control(&field(group, *column, row)))
+            .map(|column| strip_control(&field(group, *column, setting)))
             .collect()
     });
     (header.collect(), rows.collect())
 }
 
-fn field(group: &Group<'_>, column: Column, row: &Row<'_>) -> String {
-    let field = column.field(group, row);
+fn field(group: &Group<'_>, column: Column, setting: &SettingResult<'_, '_>) -> String {
+    let field = column.field(group, setting);
     match column {
-        Column::Status if !row.remark().is_empty() => format!("{}: {}", field.text, row.remark()),
-        Column::Metric(MetricName::TestAccuracy) => units::accuracy(row.metric(MetricName::TestAccuracy)),
-        Column::Executed => row
+        Column::Verdict if !setting.remark().is_empty() => format!("{}: {}", field.text, setting.remark()),
+        Column::Metric(metric @ MetricName::TestAccuracy) => match setting.estimate(metric) {
+            Some(estimate) => units::accuracy(Some(estimate)),
+            None => field.text,
+        },
+        Column::Executed => setting
+            .row()
             .verdict()
             .map_or(units::ABSENT, ExecutedVerdict::name)
             .to_owned(),

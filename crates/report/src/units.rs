@@ -169,13 +169,6 @@ pub fn accuracy(estimate: Option<&Estimate>) -> String {
     }
 }
 
-/// Formats the interval on the scale of the value, if there is an interval.
-pub fn interval(metric: MetricName, estimate: &Estimate) -> Option<String> {
-    estimate
-        .interval
-        .map(|interval| Scale::of(metric, estimate.value).range(interval))
-}
-
 /// Formats a ratio: `1.84×`, or `0.012×` where two decimals are too few.
 pub fn times(ratio: f64) -> String {
     if ratio < 0.1 {
@@ -320,19 +313,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_shares_the_scale_of_its_value() {
-        let interval_seconds = Some(Interval {
+    fn ends_of_an_interval_share_the_scale_of_the_value() {
+        let interval = Interval {
             low: 118.0,
             high: 126.0,
-        });
-        let estimate = Estimate {
-            value: 121.0,
-            interval: interval_seconds,
-            n: 3,
-            method: "",
         };
         assert_eq!(
-            interval(MetricName::TrainSeconds, &estimate).unwrap(),
+            Scale::of(MetricName::TrainSeconds, 121.0).range(interval),
             "1.97–2.10"
         );
     }

@@ -66,7 +66,7 @@ fn launch_bound_settings_are_not_ranked() {
         )
     };
     let bound = "Launch-bound: the device is idle for 90 % of the time";
-    let ranked = "bf16-mixed is 2.00× as fast as 32-true";
+    let ranked = "bf16-mixed is 2.00× (1.94–2.06) as fast as 32-true";
     let (svg, text) = with_idle(0.9);
     assert!(!svg.contains(ranked), "{svg}");
     assert!(svg.contains("Launch-bound"), "{svg}");
@@ -88,7 +88,7 @@ fn titles_name_the_fastest_setting_if_significant() {
     add_trainings(&mut run, "64-true", &SLOW.map(|seconds| seconds * 2.0), 801);
     let (figure, svg) = figure_and_svg(&run, "s-speed").unwrap();
     for text in [
-        "bf16-mixed is 2.00× as fast as 32-true",
+        "bf16-mixed is 2.00× (1.94–2.06) as fast as 32-true; accuracy undecided",
         "faster",
         "slower",
         "baseline",
@@ -116,7 +116,7 @@ fn titles_mention_chance_and_skip_other_accuracies() {
     add_trainings(&mut run, "bf16-mixed", &[80.0], 790);
     let svg = figure_and_svg(&run, "s-speed").unwrap().1;
     assert!(
-        text_of(&svg).contains("With no significant accuracy difference, bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
+        text_of(&svg).contains("bf16-mixed ran 1.25× (measured once) as fast as 32-true; accuracy undecided"),
         "{svg}"
     );
     assert!(svg.contains("too few processes"));

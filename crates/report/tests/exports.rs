@@ -432,7 +432,7 @@ fn chosen_metrics_are_the_columns_of_a_table() {
         .unwrap();
     assert_eq!(
         header,
-        "| precision | matmul | status | final loss | operands → accumulator (requested, executed) |"
+        "| precision | matmul | verdict | final loss | operands → accumulator (requested, executed) |"
     );
 }
 

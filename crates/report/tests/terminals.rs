@@ -64,7 +64,7 @@ fn the_title_of_a_narrow_table_names_the_missing_columns() {
                 omitted += 1;
             }
         }
-        for needed in ["status", "executed"] {
+        for needed in ["verdict", "executed"] {
             assert!(
                 narrow
                     .header
@@ -113,7 +113,7 @@ fn different_texts_stay_different_in_a_narrow_table() {
             .header
             .iter()
             .enumerate()
-            .filter(|(_, (title, _))| title != "status")
+            .filter(|(_, (title, _))| title != "verdict")
         {
             let same = wide
                 .header

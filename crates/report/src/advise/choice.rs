@@ -4,18 +4,18 @@
 use mantissa_analysis::{Estimate, Groups, Verdict, judge, pareto};
 use mantissa_core::{Better, ExecutedVerdict, MetricName, Record, TaskKind};
 
-use super::{
-    Budget, Goal,
-    candidate::{Candidate, Work},
-    sentences,
+use super::{Budget, Goal, sentences, work::Work};
+use crate::{
+    Group, Row,
+    setting::{SPEED_THRESHOLD, SettingResult, has_accuracy},
+    units,
 };
-use crate::{Group, Row, baseline::SPEED_THRESHOLD, units};
 
 /// A setting and its assessment against the budget.
 #[derive(Debug)]
 pub(crate) struct Assessed<'r, 'a> {
     /// The setting.
-    pub candidate: Candidate<'r, 'a>,
+    pub candidate: SettingResult<'r, 'a>,
     /// Accuracy lost, as a share; `None` for kernels.
     pub loss: Option<Estimate>,
     /// Reasons why the setting is not within the budget; empty if it is.
@@ -51,6 +51,14 @@ pub(crate) struct Choice<'r, 'a> {
 }
 
 impl Choice<'_, '_> {
+    /// Returns the only setting that finished; `None` if several or none did.
+    pub fn only_finished(&self) -> Option<&SettingResult<'_, '_>> {
+        let candidates = self.assessed.iter().map(|one| &one.candidate);
+        let mut finished = candidates.filter(|candidate| candidate.failure().is_none());
+        let only = finished.next();
+        only.filter(|_| finished.next().is_none())
+    }
+
     /// Returns the chosen setting.
     pub fn chosen(&self) -> Option<&Assessed<'_, '_>> {
         self.assessed.get(self.chosen?)
@@ -63,7 +71,7 @@ impl Choice<'_, '_> {
     }
 
     fn is_shown_against(&self, chosen: Option<usize>, rivals: &[(usize, Verdict)]) -> bool {
-        let is_baseline = |index: usize| self.assessed[index].candidate.is_baseline;
+        let is_baseline = |index: usize| self.assessed[index].candidate.is_baseline();
         let base = rivals.iter().find(|(index, _)| is_baseline(*index));
         match base {
             _ if chosen.is_some_and(is_baseline) => true,
@@ -123,21 +131,26 @@ pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Bud
 }
 
 /// Returns `true` if any setting that finished has a quality metric.
-fn is_quality_measured(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> bool {
-    let quality = match group.kind {
-        TaskKind::Kernel => MetricName::RelativeError,
-        TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => MetricName::TestAccuracy,
-    };
+fn is_quality_measured(group: &Group<'_>, candidates: &[SettingResult<'_, '_>]) -> bool {
     let mut ran = candidates
         .iter()
         .filter(|candidate| candidate.failure().is_none());
-    ran.any(|candidate| candidate.median(quality).is_some())
+    ran.any(|candidate| match group.kind {
+        TaskKind::Kernel => candidate.value(MetricName::RelativeError).is_some(),
+        TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => {
+            candidate.effective_seeds().all(has_accuracy)
+        }
+    })
 }
 
-/// Chooses the setting with the lowest median cost within the budget. Prefers a setting shown to be equally cheap if it is nearer to the
-/// baseline ([`Candidate::distance`]) and [`Choice::is_shown`] holds for it.
+/// Chooses the setting with the lowest median cost within the budget, among those shown to be cheaper than the baseline if there are any.
+/// Prefers a setting shown to be equally cheap if it is nearer to the baseline ([`SettingResult::distance`]) and [`Choice::is_shown`] holds
+/// for it.
 fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
-    let Some(cheapest) = cheapest(choice, cost, |one| one.is_within_budget()) else {
+    let shown = cheapest(choice, cost, |one| {
+        one.is_within_budget() && is_cheaper_than_baseline(one, cost)
+    });
+    let Some(cheapest) = shown.or_else(|| cheapest(choice, cost, |one| one.is_within_budget())) else {
         return;
     };
     let rivals_of_cheapest = rivals(choice, cost, cheapest);
@@ -156,44 +169,54 @@ fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
     (choice.chosen, choice.rivals) = (Some(chosen), rivals);
 }
 
+/// Returns `true` if a setting is shown to be cheaper than its baseline.
+fn is_cheaper_than_baseline(one: &Assessed<'_, '_>, cost: MetricName) -> bool {
+    let [candidate, baseline] = one.candidate.values_with_baseline(cost);
+    let family = [Groups {
+        baseline: &baseline,
+        candidate: &candidate,
+        better: cost.better(),
+        threshold: SPEED_THRESHOLD,
+    }];
+    judge(&family)
+        .iter()
+        .any(|judgement| judgement.verdict == Verdict::Improved)
+}
+
 fn assess<'r, 'a>(
     group: &Group<'_>,
-    candidate: Candidate<'r, 'a>,
+    candidate: SettingResult<'r, 'a>,
     budget: &Budget,
     (cost, is_quality_measured): (Option<MetricName>, bool),
 ) -> Assessed<'r, 'a> {
     let is_kernel = group.kind == TaskKind::Kernel;
-    let loss = candidate.loss().filter(|_| !is_kernel);
-    let mut reasons: Vec<String> = candidate.failure().into_iter().collect();
+    let loss = candidate.accuracy_loss().filter(|_| !is_kernel);
+    let mut reasons: Vec<String> = candidate.failure_with_reason().into_iter().collect();
     if reasons.is_empty() {
         reasons.extend(precision_deviation(&candidate));
         if is_kernel {
             let limit = budget.error.filter(|_| is_quality_measured);
             reasons.extend(limit.and_then(|limit| error_violation(&candidate, limit)));
-        } else if is_quality_measured && !candidate.is_baseline {
-            reasons.extend(accuracy_violation(
-                &candidate,
-                loss.as_ref(),
-                budget.accuracy_loss,
-            ));
+        } else if is_quality_measured && !candidate.is_baseline() {
+            reasons.extend(accuracy_violation(&candidate, loss, budget.accuracy_loss));
         }
         reasons.extend(
             budget
                 .memory_bytes
                 .and_then(|limit| memory_violation(group, &candidate, limit)),
         );
-        let unknown = cost.filter(|metric| candidate.median(*metric).is_none());
+        let unknown = cost.filter(|metric| candidate.value(*metric).is_none());
         reasons.extend(unknown.map(|metric| format!("its `{metric}` was not measured")));
     }
     Assessed {
+        loss: loss.cloned(),
         candidate,
-        loss,
         reasons,
     }
 }
 
 /// Describes deviations from the suite's expectation or from the requested precision.
-fn precision_deviation(candidate: &Candidate<'_, '_>) -> Option<String> {
+fn precision_deviation(candidate: &SettingResult<'_, '_>) -> Option<String> {
     let of_row = |row: &&Row<'_>| {
         let differs = |record: &&&Record| record.executed.verdict == ExecutedVerdict::Differs;
         let (differ, all) = (row.records.iter().filter(differs).count(), row.records.len());
@@ -206,10 +229,10 @@ fn precision_deviation(candidate: &Candidate<'_, '_>) -> Option<String> {
             )),
         }
     };
-    candidate.rows().iter().find_map(of_row)
+    candidate.seeds.iter().find_map(of_row)
 }
 
-fn error_violation(candidate: &Candidate<'_, '_>, limit: f64) -> Option<String> {
+fn error_violation(candidate: &SettingResult<'_, '_>, limit: f64) -> Option<String> {
     match candidate.maximum(MetricName::RelativeError) {
         None => Some("its error was not measured".to_owned()),
         Some(error) if error > limit => Some(format!(
@@ -221,11 +244,14 @@ fn error_violation(candidate: &Candidate<'_, '_>, limit: f64) -> Option<String> 
     }
 }
 
-fn accuracy_violation(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, limit: f64) -> Option<String> {
-    let not_shown = |why: String| Some(format!("not shown to keep accuracy: {why}"));
+fn accuracy_violation(
+    candidate: &SettingResult<'_, '_>,
+    loss: Option<&Estimate>,
+    limit: f64,
+) -> Option<String> {
     let Some(loss) = loss else {
-        return not_shown(
-            match (candidate.seeds_without_baseline(), candidate.rows().len()) {
+        return Some(
+            match (candidate.seeds_without_baseline(), candidate.seeds.len()) {
                 (0, _) | (_, 1) => "no comparable accuracy was measured".to_owned(),
                 (without, seeds) => {
                     format!("the baseline did not finish for {without} of {seeds} seeds")
@@ -234,8 +260,8 @@ fn accuracy_violation(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, li
         );
     };
     match loss.interval {
-        None => not_shown(format!(
-            "its change of {} has no confidence interval ({})",
+        None => Some(format!(
+            "its accuracy change of {} has no confidence interval ({})",
             sentences::accuracy_change(loss),
             loss.method
         )),
@@ -243,8 +269,8 @@ fn accuracy_violation(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, li
             "its accuracy changes by {}",
             sentences::accuracy_change(loss)
         )),
-        Some(interval) if interval.high > limit => not_shown(format!(
-            "it may lose up to {:.2} points ({})",
+        Some(interval) if interval.high > limit => Some(format!(
+            "its accuracy may drop by up to {:.2} points ({})",
             100.0 * interval.high,
             loss.method
         )),
@@ -252,7 +278,7 @@ fn accuracy_violation(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, li
     }
 }
 
-fn memory_violation(group: &Group<'_>, candidate: &Candidate<'_, '_>, limit: f64) -> Option<String> {
+fn memory_violation(group: &Group<'_>, candidate: &SettingResult<'_, '_>, limit: f64) -> Option<String> {
     let Some((metric, peak)) = group
         .memory
         .and_then(|metric| Some((metric, candidate.maximum(metric)?)))
@@ -270,7 +296,7 @@ pub(crate) fn cheapest(
     accepts: impl Fn(&Assessed<'_, '_>) -> bool,
 ) -> Option<usize> {
     let costs = choice.assessed.iter().enumerate().filter_map(|(index, one)| {
-        let value = one.candidate.median(cost)?;
+        let value = one.candidate.value(cost)?;
         let ran = one.candidate.failure().is_none() && accepts(one);
         ran.then_some((index, as_cost(cost, value)))
     });
@@ -293,7 +319,7 @@ fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usiz
     let order = |index: usize| {
         as_cost(
             cost,
-            choice.assessed[index].candidate.median(cost).unwrap_or(f64::NAN),
+            choice.assessed[index].candidate.value(cost).unwrap_or(f64::NAN),
         )
     };
     rivals.sort_by(|a, b| order(*a).total_cmp(&order(*b)));
@@ -316,7 +342,7 @@ fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usiz
 fn pareto_front(choice: &Choice<'_, '_>, metric: MetricName) -> Vec<usize> {
     let point = |one: &Assessed<'_, '_>| {
         let candidate = &one.candidate;
-        let speed = candidate.median(metric).filter(|_| one.is_within_budget());
+        let speed = candidate.value(metric).filter(|_| one.is_within_budget());
         let error = candidate.maximum(MetricName::RelativeError);
         (
             speed.map_or(f64::NAN, |value| as_cost(metric, value)),

@@ -9,11 +9,10 @@ use mantissa_core::{
 };
 
 use super::{
-    candidate::Candidate,
     choice::{Choice, cost},
     sentences::listed,
 };
-use crate::{Goal, Group, Report, Row};
+use crate::{Goal, Group, Report, Row, setting::SettingResult};
 
 /// Lists the gaps, one sentence each.
 pub(crate) fn gaps(report: &Report<'_>, group: &Group<'_>, choices: &[Choice<'_, '_>]) -> Vec<String> {
@@ -142,7 +141,7 @@ fn too_few_processes(choices: &[Choice<'_, '_>]) -> Option<String> {
     let ran = settings
         .map(|one| &one.candidate)
         .filter(|one| one.failure().is_none());
-    let most = ran.map(Candidate::processes).max()?;
+    let most = ran.map(SettingResult::processes).max()?;
     let processes = match most {
         1 => "one process".to_owned(),
         most => format!("{most} processes"),

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::{
     Budget,
-    candidate::works,
     choice::{Assessed, Choice, choose},
     gaps::gaps,
     rules::{self, Context},
     sentences,
+    work::works,
 };
 use crate::{Banner, Group, Report, Suite, banner::this_machine};
 
@@ -112,6 +112,8 @@ pub struct EstimateRecord {
     pub low: Option<f64>,
     /// Upper bound.
     pub high: Option<f64>,
+    /// Number of processes or samples.
+    pub n: u64,
     /// Estimation method.
     pub method: &'static str,
 }
@@ -231,17 +233,17 @@ fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, choice: &Choice<'_, '_>) 
         setting: candidate.label.clone(),
         cells: candidate.cells(),
         processes: candidate.processes(),
-        baseline: candidate.is_baseline,
+        baseline: candidate.is_baseline(),
         kept: reasons.is_empty(),
         reasons,
         speed: only_if_ran(candidate.advantage(group.speed)),
-        cost: cost.and_then(|metric| candidate.median(metric)).filter(|_| ran),
+        cost: cost.and_then(|metric| candidate.value(metric)).filter(|_| ran),
         memory_bytes: group
             .memory
             .and_then(|metric| candidate.maximum(metric))
             .filter(|_| ran),
         memory: only_if_ran(group.memory.and_then(|metric| candidate.ratio(metric))),
-        accuracy_loss: only_if_ran(one.loss.clone().filter(|_| !candidate.is_baseline)),
+        accuracy_loss: only_if_ran(one.loss.clone().filter(|_| !candidate.is_baseline())),
         error: (group.kind == TaskKind::Kernel)
             .then(|| candidate.maximum(MetricName::RelativeError))
             .flatten(),
@@ -258,6 +260,7 @@ impl EstimateRecord {
             value: estimate.value,
             low: estimate.interval.map(|interval| interval.low),
             high: estimate.interval.map(|interval| interval.high),
+            n: estimate.n,
             method: estimate.method,
         }
     }
@@ -267,7 +270,7 @@ impl EstimateRecord {
         Estimate {
             value: self.value,
             interval: self.low.zip(self.high).map(|(low, high)| Interval { low, high }),
-            n: 0,
+            n: self.n,
             method: self.method,
         }
     }

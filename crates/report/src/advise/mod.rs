@@ -2,14 +2,18 @@
 //! settings, and the best practices that the records confirm.
 
 mod budget;
-mod candidate;
 mod choice;
 mod gaps;
 mod json;
+mod recommendations;
 mod rules;
 mod sentences;
 mod text;
 mod tokens;
+mod work;
+
+pub(crate) use recommendations::recommendations;
+pub(crate) use sentences::accuracy_change;
 
 pub use budget::{Budget, BudgetError, Goal, parse_error, parse_memory, parse_points};
 pub use json::{Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice, advise};

@@ -1,15 +1,18 @@
 //! Formats the advice as sentences.
 
-use mantissa_analysis::{Doubt, Estimate, Verdict};
+use mantissa_analysis::{Doubt, Estimate, Interval, Verdict};
 use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
 
 use super::{
     Budget, Goal,
-    candidate::{Candidate, setting_label},
     choice::{Assessed, Choice, cheapest},
     tokens,
 };
-use crate::{Group, baseline::SPEED_THRESHOLD, units};
+use crate::{
+    Group, launches,
+    setting::{SPEED_THRESHOLD, SettingResult, label_within_work, ratio_text},
+    units,
+};
 
 /// Reason why no setting is within the budget if the quality was not measured.
 pub(crate) const QUALITY_NOT_MEASURED: &str = "its quality was not measured";
@@ -23,6 +26,16 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
     if !ran {
         return vec!["No setting finished, so no setting is recommended.".to_owned()];
     }
+    if let Some(only) = choice.only_finished() {
+        return vec![format!(
+            "Only {} finished, so there is nothing to compare.",
+            only.label
+        )];
+    }
+    let candidates: Vec<_> = choice.assessed.iter().map(|one| &one.candidate).collect();
+    if let Some(launch_bound) = launches::headline(group, &candidates) {
+        return vec![launch_bound];
+    }
     if group.kind == TaskKind::Kernel && budget.error.is_none() && choice.is_quality_measured {
         return describe_front(group, choice);
     }
@@ -31,13 +44,18 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
     };
     let mut sentences = match choice.chosen() {
         _ if !choice.is_quality_measured => unjudged(group, choice, budget.minimise),
-        None => vec!["No setting is shown to be within the budget, so none is recommended.".to_owned()],
-        Some(one) if one.candidate.is_baseline && !is_kernel(group) => vec![keep_baseline(one, budget)],
+        None => vec![format!(
+            "No setting is shown to {}, so none is recommended.",
+            condition(budget)
+        )],
+        Some(one) if one.candidate.is_baseline() && !is_kernel(group) => vec![keep_baseline(one, budget)],
         Some(one) => vec![recommend(group, one, choice.is_shown(), budget)],
     };
     sentences.extend(certainty(choice, budget.minimise));
     sentences.extend(equals(group, choice, cost, budget.minimise));
     sentences.extend(cheapest_outside_budget(choice, cost, budget.minimise));
+    sentences.extend(perplexities(choice));
+    sentences.extend(least_memory(group, choice).filter(|_| budget.minimise != Goal::Memory));
     if choice.is_quality_measured {
         sentences.extend(other_baseline(group, choice));
         sentences.extend(one_seed(group, choice));
@@ -65,16 +83,27 @@ fn cost_not_recorded(group: &Group<'_>, goal: Goal) -> String {
 
 fn keep_baseline(one: &Assessed<'_, '_>, budget: &Budget) -> String {
     format!(
-        "Keep {}: no other setting that is shown to be within the budget is shown to be {}.",
+        "Keep {}: no other setting that is shown to {} is shown to be {}.",
         one.candidate.label,
+        condition(budget),
         budget.minimise.comparative()
     )
+}
+
+/// Describes the limits of a budget, after "is shown to".
+fn condition(budget: &Budget) -> String {
+    if budget.memory_bytes.is_some() || budget.error.is_some() {
+        return "be within the budget".to_owned();
+    }
+    let points = 100.0 * budget.accuracy_loss;
+    let unit = if points == 1.0 { "point" } else { "points" };
+    format!("keep the accuracy within {points} {unit}")
 }
 
 /// Formats the recommendation: `Use bf16-mixed · high: 1.90× (1.80–2.00) as fast as 32-true · highest, …`
 fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget) -> String {
     let candidate = &one.candidate;
-    if candidate.is_baseline {
+    if candidate.is_baseline() {
         let error = error_of(candidate).map(|error| format!("relative error {error}; "));
         return format!(
             "Use {}: {}no other setting within the budget is shown to be {}.",
@@ -101,15 +130,17 @@ fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Bu
 }
 
 /// Formats the cost of a setting relative to the baseline: `1.90× (1.80–2.00) as fast as 32-true · highest`, …
-fn costs(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Vec<String> {
+fn costs(group: &Group<'_>, candidate: &SettingResult<'_, '_>) -> Vec<String> {
     let base = base_label(group, candidate);
     let speed = candidate.advantage(group.speed);
     let energy = super::choice::cost(group, Goal::Energy).and_then(|metric| candidate.ratio(metric));
-    let memory = group.memory.and_then(|metric| candidate.ratio(metric));
+    let memory = group
+        .memory
+        .and_then(|metric| Some(memory_text(metric, &candidate.ratio(metric)?)));
     let facts = [
-        speed.map(|ratio| format!("{} as fast as {base}", times(&ratio))),
-        energy.map(|ratio| format!("{} the energy", times(&ratio))),
-        memory.map(|ratio| format!("{} the peak memory", times(&ratio))),
+        speed.map(|ratio| format!("{} as fast as {base}", ratio_text(&ratio))),
+        energy.map(|ratio| format!("{} the energy", ratio_text(&ratio))),
+        memory.map(|text| format!("{text} the peak memory")),
     ];
     facts.into_iter().flatten().collect()
 }
@@ -121,48 +152,81 @@ fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<Strin
         TaskKind::Generate => "generated text is timed, not evaluated",
         TaskKind::Train | TaskKind::Evaluate => "no accuracy was measured",
     };
-    let mut sentences = vec![format!(
-        "No setting is recommended, because the quality of the results is unknown: {what}."
-    )];
+    let unknown =
+        format!("The quality of the results was not measured ({what}), so no setting is recommended.");
     let Some(one) = choice.chosen() else {
-        sentences.push("No setting is shown to be within the other limits of the budget.".to_owned());
-        return sentences;
+        return vec![
+            unknown,
+            "No setting is shown to be within the other limits of the budget.".to_owned(),
+        ];
     };
     let candidate = &one.candidate;
     let median = if choice.is_shown() { "" } else { " by median" };
-    let facts = match candidate.is_baseline {
+    let facts = match candidate.is_baseline() {
         true => "the baseline".to_owned(),
         false => costs(group, candidate).join(", "),
     };
-    sentences.push(format!(
-        "{}{median}, quality not measured: {}, {facts}.",
-        goal.superlative(),
-        candidate.label
-    ));
-    sentences.extend(tokens::matching_tokens(candidate, &base_label(group, candidate)));
-    sentences
+    let superlative = goal.superlative();
+    let fastest = format!("{superlative}{median}: {}, {facts}.", candidate.label);
+    let tokens = tokens::matching_tokens(candidate, &base_label(group, candidate));
+    [fastest, unknown].into_iter().chain(tokens).collect()
 }
 
-fn error_of(candidate: &Candidate<'_, '_>) -> Option<String> {
+/// Reports the lowest, the highest and the baseline's perplexity.
+fn perplexities(choice: &Choice<'_, '_>) -> Option<String> {
+    let metric = MetricName::Perplexity;
+    let text = |setting: &SettingResult<'_, '_>| {
+        let spot = setting.spot(metric)?;
+        let scale = units::Scale::of(metric, spot.value);
+        let ends = spot
+            .whiskers
+            .map(|(low, high)| scale.range(Interval { low, high }));
+        let ends = ends.map(|ends| format!(" ({ends})"));
+        Some(format!("{}{}", scale.text(spot.value), ends.unwrap_or_default()))
+    };
+    let known = choice.assessed.iter().map(|one| &one.candidate);
+    let mut others: Vec<&SettingResult<'_, '_>> = known
+        .clone()
+        .filter(|one| one.failure().is_none() && !one.is_baseline() && one.value(metric).is_some())
+        .collect();
+    others.sort_by(|a, b| {
+        a.value(metric)
+            .unwrap_or(0.0)
+            .total_cmp(&b.value(metric).unwrap_or(0.0))
+    });
+    let describe = |one: &SettingResult<'_, '_>| Some(format!("{} for {}", text(one)?, one.label));
+    let range = match others.as_slice() {
+        [] => return None,
+        [only] => describe(only)?,
+        [lowest, .., highest] => format!("from {} to {}", describe(lowest)?, describe(highest)?),
+    };
+    let base = known.clone().find(|one| one.is_baseline());
+    let base = base.and_then(describe).map(|base| format!(", and {base}"));
+    Some(format!(
+        "Perplexity is {range}{}; the uncertainty of the differences was not estimated.",
+        base.unwrap_or_default()
+    ))
+}
+
+fn error_of(candidate: &SettingResult<'_, '_>) -> Option<String> {
     candidate
         .maximum(MetricName::RelativeError)
         .map(units::scientific)
 }
 
-fn base_label(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> String {
+fn base_label(group: &Group<'_>, candidate: &SettingResult<'_, '_>) -> String {
     let mut pairs = candidate.pairs();
     pairs.next().map_or_else(
         || units::ABSENT.to_owned(),
-        |(_, base)| setting_label(group, base),
+        |(_, base)| label_within_work(group, base),
     )
 }
 
-/// Formats a ratio: `1.90× (1.80–2.00)`.
-pub(crate) fn times(ratio: &Estimate) -> String {
-    let value = units::times(ratio.value);
-    match ratio.interval {
-        Some(ends) => format!("{value} ({:.2}–{:.2})", ends.low, ends.high),
-        None => value,
+/// Formats a ratio of memory. Counted bytes are the same in every process, so their ratio needs no interval.
+pub(crate) fn memory_text(metric: MetricName, ratio: &Estimate) -> String {
+    match metric.is_counted() {
+        true => units::times(ratio.value),
+        false => ratio_text(ratio),
     }
 }
 
@@ -191,7 +255,7 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
     let (index, verdict) = choice
         .rivals
         .iter()
-        .find(|(index, _)| choice.assessed[*index].candidate.is_baseline)?;
+        .find(|(index, _)| choice.assessed[*index].candidate.is_baseline())?;
     let (base, better) = (&choice.assessed[*index].candidate.label, goal.comparative());
     match verdict {
         Verdict::Regressed => None,
@@ -224,7 +288,7 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
     let names_with = |is: fn(Verdict) -> bool| -> Vec<String> {
         let rivals = choice.rivals.iter().filter(|(_, verdict)| is(*verdict));
         let others = rivals.map(|(index, _)| &choice.assessed[*index].candidate);
-        let others = others.filter(|candidate| !candidate.is_baseline);
+        let others = others.filter(|candidate| !candidate.is_baseline());
         let names = others.map(|candidate| match candidate.advantage(cost) {
             Some(ratio) => format!("{} ({})", candidate.label, relative_cost(goal, &ratio)),
             None => candidate.label.clone(),
@@ -255,7 +319,7 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
         ));
     }
     if !undecided.is_empty() {
-        let rule = match ties.is_empty() && !chosen.is_baseline {
+        let rule = match ties.is_empty() && !chosen.is_baseline() {
             true => format!(" Of these, {name} is chosen because it has the lowest median cost."),
             false => String::new(),
         };
@@ -300,16 +364,41 @@ fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal
         Goal::Memory => format!(" ({} the memory of its baseline)", relative_cost(goal, &ratio)),
     });
     Some(format!(
-        "The cheapest setting that ran, {}{}, is not within the budget: {}.",
+        "{} of all is {}{}, which is not recommended: {}.",
+        goal.superlative(),
         one.candidate.label,
         by.unwrap_or_default(),
         one.reasons.join("; ")
     ))
 }
 
+/// Names the setting within the budget with the least memory, if it saves a relevant share and is not the chosen one.
+fn least_memory(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
+    /// Memory ratio below which a saving is reported.
+    const MAX_REPORTED_RATIO: f64 = 0.95;
+    let ratio = |index: usize| {
+        choice.assessed[index]
+            .candidate
+            .memory_ratio()
+            .map(|ratio| ratio.value)
+    };
+    let within = (0..choice.assessed.len()).filter(|index| choice.assessed[*index].is_within_budget());
+    let known = within.filter_map(|index| Some((index, ratio(index)?)));
+    let (least, ratio) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let candidate = &choice.assessed[least].candidate;
+    let base = choice.assessed.iter().find(|one| one.candidate.is_baseline())?;
+    let is_relevant = Some(least) != choice.chosen && ratio < MAX_REPORTED_RATIO;
+    is_relevant.then_some(format!(
+        "{} needs the least memory: {} that of {}.",
+        candidate.label,
+        memory_text(group.memory?, candidate.memory_ratio()?),
+        base.candidate.label
+    ))
+}
+
 /// Warns if the baseline is not a 32-true/highest setting, because it is then a weaker reference.
 fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
-    let base = choice.assessed.iter().find(|one| one.candidate.is_baseline)?;
+    let base = choice.assessed.iter().find(|one| one.candidate.is_baseline())?;
     let setting = &base.candidate.row().cell.setting;
     let is_f32 = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
     (!is_f32 && !is_kernel(group)).then(|| {
@@ -323,7 +412,7 @@ fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> 
 /// Warns that the accuracy comes from one seed. An interval over test examples does not cover the variation between seeds.
 fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
     let chosen = &choice.chosen()?.candidate;
-    let single_seed = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline;
+    let single_seed = group.kind == TaskKind::Train && chosen.seeds.len() == 1 && !chosen.is_baseline();
     single_seed.then(|| {
         "Its accuracy comes from one seed; another seed may change it by more than this interval.".to_owned()
     })
@@ -332,7 +421,7 @@ fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
 fn describe_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
     let point = |index: &usize| {
         let candidate = &choice.assessed[*index].candidate;
-        let speed = candidate.median(group.speed);
+        let speed = candidate.value(group.speed);
         let speed = speed.map(|value| group.scale(group.speed, value).text(value));
         format!(
             "{} ({}, error {})",

@@ -2,10 +2,11 @@
 
 use super::{
     Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice,
-    sentences::{QUALITY_NOT_MEASURED, accuracy_change, listed, times},
+    sentences::{QUALITY_NOT_MEASURED, accuracy_change, listed},
 };
 use crate::{
     Align, Banner, Table,
+    setting::ratio_text,
     units::{self, Scale},
 };
 
@@ -140,7 +141,7 @@ fn verdict(work: &WorkAdvice, one: &Evidence) -> &'static str {
 }
 
 fn ratio(measured: &EstimateRecord) -> String {
-    times(&measured.estimate())
+    ratio_text(&measured.estimate())
 }
 
 /// Formats a change of accuracy without its unit, which is in the column title.

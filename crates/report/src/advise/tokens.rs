@@ -2,13 +2,12 @@
 
 use mantissa_core::{EventKind, Record};
 
-use super::candidate::Candidate;
-use crate::Row;
+use crate::{Row, setting::SettingResult};
 
 /// Compares the leading tokens of the first text with those of the baseline, whose label is `base`. `None` for the baseline itself, and
 /// if either setting recorded no text.
-pub(crate) fn matching_tokens(candidate: &Candidate<'_, '_>, base: &str) -> Option<String> {
-    if candidate.is_baseline {
+pub(crate) fn matching_tokens(candidate: &SettingResult<'_, '_>, base: &str) -> Option<String> {
+    if candidate.is_baseline() {
         return None;
     }
     let (row, other) = candidate.pairs().next()?;

@@ -4,7 +4,7 @@
 use mantissa_analysis::Sample;
 use mantissa_core::{DatasetKind, MetricName, Task, Workload};
 
-use crate::{Correct, Row, baseline::correct_predictions};
+use crate::{Correct, Row, difference::correct_predictions};
 
 /// Positive and negative reviews.
 const REVIEW_CLASSES: f64 = 2.0;

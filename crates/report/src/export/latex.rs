@@ -7,8 +7,9 @@ use mantissa_core::MetricName;
 
 use super::tex::escape;
 use crate::{
-    Group, Report, Row,
+    Group, Report,
     banner::{origin, warnings},
+    setting::SettingResult,
     table::{Align, Column, Field, columns_of, published_baseline},
     units,
     view::Suite,
@@ -46,12 +47,12 @@ fn table(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, columns: &[C
         row(&mut out, below.iter().map(|below| escape(below)));
     }
     rule(&mut out, "mid");
-    for measured in &group.rows {
+    for setting in SettingResult::all(group, |_| true) {
         row(
             &mut out,
             columns
                 .iter()
-                .map(|column| measured_cell(*column, group, measured, &mut remarks)),
+                .map(|column| measured_cell(*column, group, &setting, &mut remarks)),
         );
     }
     published(&mut out, suite, group, columns, &mut remarks);
@@ -109,21 +110,37 @@ fn encode_label(name: &str) -> String {
     label
 }
 
-fn measured_cell(column: Column, group: &Group<'_>, row: &Row<'_>, remarks: &mut Remarks) -> String {
-    let field = column.field(group, row);
+fn measured_cell(
+    column: Column,
+    group: &Group<'_>,
+    setting: &SettingResult<'_, '_>,
+    remarks: &mut Remarks,
+) -> String {
+    let field = column.field(group, setting);
     match column {
-        Column::Metric(metric) => with_thin_spaces(&escape(&measured_metric(metric, group, row, field))),
-        Column::Status => {
-            let noted = if row.notes.is_empty() { "" } else { SAMPLES_REMARK };
-            escape(&field.text) + &remarks.marks(&[&row.remark(), noted])
+        Column::Metric(metric) => with_thin_spaces(&escape(&measured_metric(metric, group, setting, field))),
+        Column::Verdict => {
+            let noted = if setting.notes().is_empty() {
+                ""
+            } else {
+                SAMPLES_REMARK
+            };
+            escape(&field.text) + &remarks.marks(&[&setting.remark(), noted])
         }
-        Column::Axis(_) | Column::SpeedUp | Column::Executed | Column::Repeats => plain(&field),
+        Column::Axis(_) | Column::SpeedUp | Column::AccuracyChange | Column::Executed | Column::Processes => {
+            plain(&field)
+        }
     }
 }
 
 /// Formats a value with its interval in brackets and the other details: `1.24 s [1.20, 1.28] (5 processes)`.
-fn measured_metric(metric: MetricName, group: &Group<'_>, row: &Row<'_>, field: Field) -> String {
-    let ends = row.metric(metric).and_then(|estimate| {
+fn measured_metric(
+    metric: MetricName,
+    group: &Group<'_>,
+    setting: &SettingResult<'_, '_>,
+    field: Field,
+) -> String {
+    let ends = setting.estimate(metric).and_then(|estimate| {
         let scale = group.scale(metric, estimate.value);
         Some((scale, estimate.interval?))
     });
@@ -184,7 +201,7 @@ fn published(
             let cells = columns.iter().map(|column| {
                 let field = column.published(group, published, base);
                 let text = match column {
-                    Column::Status => escape(&field.text) + &remarks.marks(&[&field.detail]),
+                    Column::Verdict => escape(&field.text) + &remarks.marks(&[&field.detail]),
                     _ => plain(&field),
                 };
                 format!("\\emph{{{text}}}")

@@ -6,6 +6,7 @@ use crate::{
     Report,
     banner::warnings,
     markdown::{escape, heading, paragraph, table},
+    setting::SettingResult,
     table::columns_of,
 };
 
@@ -24,8 +25,8 @@ pub(super) fn markdown(reports: &[Report<'_>], chosen: &[MetricName]) -> String 
                 if suite.groups.len() > 1 {
                     paragraph(&mut out, &format!("### {}", escape(group.workload)));
                 }
-                let rows: Vec<_> = group.rows.iter().collect();
-                table(&mut out, suite, group, &columns_of(group, chosen), &rows);
+                let settings = SettingResult::all(group, |_| true);
+                table(&mut out, suite, group, &columns_of(group, chosen), &settings);
             }
         }
     }

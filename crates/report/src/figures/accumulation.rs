@@ -3,15 +3,15 @@
 use mantissa_core::{Axis, Better, MetricName, TaskKind};
 
 use super::{
-    Canvas, ladder,
+    Canvas, describe_whiskers, ladder,
     palette::{self, INK},
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
-    setting::{Setting, describe_whiskers},
     settings_of,
 };
 use crate::{
     Group, Row, Suite,
+    setting::SettingResult,
     units::{self, Scale},
 };
 
@@ -23,7 +23,7 @@ pub fn applies(group: &Group<'_>) -> bool {
 
 /// Draws the panels. `None` if the figure does not apply to the group or no cell has a record.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    let all = Setting::all(group, |row| !row.records.is_empty());
+    let all = SettingResult::all(group, |row| !row.records.is_empty());
     if !applies(group) || all.is_empty() {
         return None;
     }
@@ -79,10 +79,8 @@ fn label(group: &Group<'_>, row: &Row<'_>) -> String {
     }
 }
 
-fn panel(settings: &[Setting<'_, '_>], metric: MetricName, title: &str, kind: Kind) -> Panel {
-    let spots = settings
-        .iter()
-        .map(|setting| setting.spot(|row| row.metric(metric)));
+fn panel(settings: &[SettingResult<'_, '_>], metric: MetricName, title: &str, kind: Kind) -> Panel {
+    let spots = settings.iter().map(|setting| setting.spot(metric));
     let spots: Vec<_> = spots.collect();
     let largest = spots.iter().flatten().map(|spot| spot.value).fold(0.0, f64::max);
     let scale = Scale::of(metric, largest);
@@ -114,17 +112,16 @@ fn panel(settings: &[Setting<'_, '_>], metric: MetricName, title: &str, kind: Ki
 
 /// Formats the time and memory of the smallest micro-batch relative to the largest one. Both have the same effective batch and
 /// otherwise equal settings.
-fn finding(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
+fn finding(group: &Group<'_>, settings: &[SettingResult<'_, '_>]) -> Option<String> {
     let memory = group.memory?;
-    let value =
-        |setting: &Setting<'_, '_>, metric| setting.spot(|row| row.metric(metric)).map(|spot| spot.value);
-    let ratio = |mine: &Setting<'_, '_>, other: &Setting<'_, '_>, metric| {
+    let value = |setting: &SettingResult<'_, '_>, metric| setting.spot(metric).map(|spot| spot.value);
+    let ratio = |mine: &SettingResult<'_, '_>, other: &SettingResult<'_, '_>, metric| {
         let ratio = value(mine, metric)? / value(other, metric)?;
         ratio.is_finite().then(|| units::times(ratio))
     };
     let ran = || settings.iter().filter(|setting| setting.failure().is_none());
     let large = ran().find(|large| {
-        let alike = |other: &&Setting<'_, '_>| is_alike(group, large.row(), other.row());
+        let alike = |other: &&SettingResult<'_, '_>| is_alike(group, large.row(), other.row());
         ran().filter(alike).count() > 1
     })?;
     let alike = || ran().filter(|other| is_alike(group, large.row(), other.row()));

@@ -6,15 +6,15 @@ use super::{
     accumulation,
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
-    finding,
+    describe_whiskers, finding,
     fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, INK, MUTED},
     selection::Selection,
-    setting::{Setting, Spot, describe_whiskers},
     settings_of,
 };
 use crate::{
     Group, Row, Suite,
+    setting::{SettingResult, Spot},
     units::{self, Scale},
 };
 
@@ -28,7 +28,7 @@ const MEMORY_RIGHT: f64 = WIDTH - MARGIN;
 /// Draws the chart of a training workload. `None` for other tasks and if no cell ran. Also `None` if neither precision nor matmul varies
 /// and the accumulation figure shows the same values.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    let ran = Setting::all(group, |row| {
+    let ran = SettingResult::all(group, |row| {
         row.status.is_some_and(|status| status != Status::Skipped)
     });
     let of_precision = group.varies(SettingAxis::Precision) || group.varies(SettingAxis::Matmul);
@@ -58,8 +58,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         group.workload,
         selection.subtitle_suffix()
     );
-    let all = Setting::all(group, Row::is_ok);
-    let title = finding::speed(group, &all).unwrap_or_else(|| suite.info.title.clone());
+    let all = SettingResult::all(group, Row::is_ok);
+    let title = finding::speed(&all).unwrap_or_else(|| suite.info.title.clone());
     let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
     legend(&mut canvas, &settings);
 
@@ -124,8 +124,8 @@ fn precision(row: &Row<'_>) -> &'static str {
 }
 
 /// Groups settings by precision, in the order in which the precisions first appear.
-fn by_precision<'s, 'g, 'r>(settings: &'s [Setting<'g, 'r>]) -> Vec<&'s Setting<'g, 'r>> {
-    let name = |setting: &Setting<'_, '_>| precision(setting.row());
+fn by_precision<'s, 'g, 'r>(settings: &'s [SettingResult<'g, 'r>]) -> Vec<&'s SettingResult<'g, 'r>> {
+    let name = |setting: &SettingResult<'_, '_>| precision(setting.row());
     let mut sorted: Vec<_> = settings.iter().collect();
     sorted.sort_by_key(|setting| settings.iter().position(|other| name(other) == name(setting)));
     sorted
@@ -135,8 +135,8 @@ fn label(group: &Group<'_>, row: &Row<'_>) -> String {
     group.label(row, &[SettingAxis::Precision, SettingAxis::Seed])
 }
 
-fn seconds(setting: &Setting<'_, '_>) -> Option<Spot> {
-    setting.spot(|row| row.metric(MetricName::TrainSeconds))
+fn seconds(setting: &SettingResult<'_, '_>) -> Option<Spot> {
+    setting.spot(MetricName::TrainSeconds)
 }
 
 fn draw_axis(canvas: &mut Canvas, axis: Axis, longest: f64, unit: &str, (top, bottom): (f64, f64)) {
@@ -180,7 +180,7 @@ fn columns(canvas: &mut Canvas, group: &Group<'_>, seeds: bool, top: f64) {
 fn draw_row(
     canvas: &mut Canvas,
     group: &Group<'_>,
-    setting: &Setting<'_, '_>,
+    setting: &SettingResult<'_, '_>,
     seeds: bool,
     (axis, left, y, scale): (Axis, f64, f64, Scale),
 ) {
@@ -226,7 +226,7 @@ fn draw_row(
         canvas.text_centred((x, middle), &name, style);
     }
     let figure = TextStyle::new(12.5).anchor(Anchor::End);
-    let accuracy = setting.spot(|row| row.metric(MetricName::TestAccuracy));
+    let accuracy = setting.spot(MetricName::TestAccuracy);
     // All whiskers of the column must be of one kind: intervals over test examples or, with several seeds, ranges over seeds.
     let whiskers = accuracy.and_then(|spot| spot.whiskers);
     let whiskers = whiskers.filter(|_| seeds == (setting.effective_seeds().count() > 1));
@@ -247,19 +247,19 @@ fn draw_row(
     );
     canvas.text_centred((ACCURACY_RIGHT, middle), &half, small.anchor(Anchor::End));
     if let Some(memory) = group.memory {
-        let spot = setting.spot(|row| row.metric(memory));
+        let spot = setting.spot(memory);
         canvas.text_centred((MEMORY_RIGHT, middle), &text(memory, spot), figure);
     }
 }
 
-fn legend(canvas: &mut Canvas, settings: &[&Setting<'_, '_>]) {
+fn legend(canvas: &mut Canvas, settings: &[&SettingResult<'_, '_>]) {
     let style = TextStyle::new(11.5).colour(MUTED);
     let y = Canvas::CONTENT_TOP + 6.0;
     let mut x = MARGIN;
     canvas.text_centred((x, y), "matmul precision", style);
     x += style.width("matmul precision") + 28.0;
     for &matmul in MatmulPrecision::ALL {
-        let is = |setting: &&Setting<'_, '_>| setting.row().cell.setting.matmul() == matmul;
+        let is = |setting: &&SettingResult<'_, '_>| setting.row().cell.setting.matmul() == matmul;
         if settings.iter().any(is) {
             canvas.rectangle((x, y - 6.0), (x + 12.0, y + 6.0), palette::matmul(matmul));
             canvas.text_centred((x + 18.0, y), matmul.name(), style);

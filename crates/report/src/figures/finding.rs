@@ -2,80 +2,57 @@
 
 use mantissa_analysis::Verdict;
 
-use super::setting::Setting;
-use crate::{Group, headline::accuracy_differs, launches, units};
+use crate::{
+    Group, launches,
+    setting::{AccuracyVerdict, SPEED_THRESHOLD, SettingResult, ratio_text},
+    units,
+};
 
-/// Names the setting with the highest speed relative to its baseline, among those whose accuracy does not differ significantly from
-/// that of the baseline. The title notes if the speed difference may be chance. `None` if no setting can be compared.
-pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
-    let baseline = |setting: &Setting<'_, '_>| {
-        let base = setting.row().baseline.map(|index| &group.rows[index].cell.id);
-        settings.iter().find(|other| Some(&other.row().cell.id) == base)
-    };
+/// Names the setting with the highest speed relative to its baseline, among those that are not shown to lose accuracy. Settings shown to be
+/// faster take precedence. `None` if no setting can be compared.
+pub fn speed(settings: &[SettingResult<'_, '_>]) -> Option<String> {
     let compared = settings.iter().filter_map(|setting| {
-        let ratio = setting.spot(|row| row.speed_up.as_ref())?.value;
-        let known = setting.failure().is_none() && !setting.is_baseline(group);
-        known.then_some((setting, baseline(setting)?, ratio))
+        let is_baseline =
+            |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == setting.work();
+        let is_compared = setting.failure().is_none() && !setting.is_baseline();
+        let base = settings.iter().find(is_baseline).filter(|_| is_compared)?;
+        Some((setting, base, setting.speed_up()?))
     });
     let mut compared: Vec<_> = compared.collect();
     if compared
         .iter()
         .any(|(_, base, _)| launches::is_launch_bound(base.row()))
     {
-        let rows: Vec<_> = settings.iter().map(Setting::row).collect();
+        let rows: Vec<_> = settings.iter().map(SettingResult::row).collect();
         return Some(launches::title(&rows));
     }
-    let all = compared.len();
-    compared.retain(|(setting, base, _)| {
-        !setting
-            .seeds
-            .iter()
-            .zip(&base.seeds)
-            .any(|(a, b)| accuracy_differs(a, b))
+    compared.retain(|(setting, ..)| setting.accuracy_verdict() != Some(AccuracyVerdict::Lost));
+    compared.sort_by(|(a, _, x), (b, _, y)| {
+        let is_faster = |setting: &SettingResult<'_, '_>| setting.speed_verdict() == Some(Verdict::Improved);
+        is_faster(b).cmp(&is_faster(a)).then(y.value.total_cmp(&x.value))
     });
-    let (among, no) = if compared.len() < all {
-        ("With no significant accuracy difference, ", "no")
-    } else {
-        ("", "No")
-    };
-    let slower = |setting: &Setting<'_, '_>| {
-        matches!(
-            setting.speed_verdict(),
-            Some(Verdict::Unchanged | Verdict::Regressed)
-        )
-    };
-    let none_faster = compared.iter().all(|(setting, ..)| slower(setting));
-    compared.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let mut sure = compared
-        .iter()
-        .filter(|(setting, ..)| setting.speed_verdict() == Some(Verdict::Improved));
-    if let Some((setting, base, ratio)) = sure.next() {
-        return Some(format!(
-            "{among}{} is {} as fast as {}",
-            setting.label,
-            units::times(*ratio),
-            base.label
-        ));
-    }
     let (setting, base, ratio) = compared.first()?;
-    let (name, base, times) = (&setting.label, &base.label, units::times(*ratio));
+    let accuracy = match setting.accuracy_verdict() {
+        Some(AccuracyVerdict::Kept) => " and keeps its accuracy",
+        Some(AccuracyVerdict::Undecided) => "; accuracy undecided",
+        Some(AccuracyVerdict::Lost) | None => "",
+    };
+    let (name, base, text) = (&setting.label, &base.label, ratio_text(ratio));
     Some(match setting.speed_verdict() {
-        Some(Verdict::Unchanged) if none_faster => {
-            format!("{among}{no} setting is faster than {base}; {name} is as fast")
-        }
-        _ if *ratio > 1.0 => format!("{among}{name} ran {times} as fast as {base}, which may be chance"),
-        _ => format!("{among}{no} setting ran faster than {base}; the closest is {name} at {times}"),
+        Some(Verdict::Improved) => format!("{name} is {text} as fast as {base}{accuracy}"),
+        Some(Verdict::Unchanged) => format!(
+            "{name} is as fast as {base} within {:.0} %{accuracy}",
+            100.0 * SPEED_THRESHOLD
+        ),
+        _ if ratio.value > 1.0 => format!("{name} ran {text} as fast as {base}{accuracy}"),
+        _ => format!("{base} ran fastest; the closest is {name} at {text}{accuracy}"),
     })
 }
 
 /// Names the fastest setting of a kernel at its largest size, as [`speed`] does.
 pub fn speed_at_largest(group: &Group<'_>) -> Option<String> {
     let size = group.ok().map(|row| row.cell.setting.size()).max()?;
-    let settings = Setting::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
-    let found = speed(group, &settings)?;
-    let found = match found.strip_prefix("No ") {
-        Some(after) => format!("no {after}"),
-        None => found,
-    };
-    Some(format!("At size {} {found}", units::count(size.into())))
+    let settings = SettingResult::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
+    let found = speed(&settings)?;
+    Some(format!("At size {}, {found}", units::count(size.into())))
 }

@@ -3,15 +3,15 @@
 use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
 use super::{
-    Canvas, palette,
+    Canvas, describe_whiskers, palette,
     panels::{self, Kind, Mark, Panel},
     selection::MAX_ROWS,
-    setting::{Setting, Spot, describe_whiskers},
     settings_of, shown_of,
 };
 use crate::{
     Group, Published, Row, Suite,
     group::MEMORY,
+    setting::{SettingResult, Spot},
     units::{self, Scale},
 };
 
@@ -31,9 +31,9 @@ fn technique(axis: Axis) -> Axis {
 const ADDITIVE: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
 
 /// Returns the rungs of a training; `None` unless every row changes one technique of the row above, and each technique in consecutive rows.
-pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
+pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<SettingResult<'g, 'r>>> {
     let ran = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
-    let rungs = Setting::all(group, ran);
+    let rungs = SettingResult::all(group, ran);
     let changed = |a: &Row<'_>, b: &Row<'_>| {
         let axes = group
             .varying
@@ -162,13 +162,10 @@ fn change_label(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
 fn relative_panel(
     title: &str,
     (metric, published_metric): (MetricName, Option<MetricName>),
-    rungs: &[Setting<'_, '_>],
+    rungs: &[SettingResult<'_, '_>],
     published: &[Option<&Published>],
 ) -> Option<Panel> {
-    let ours: Vec<_> = rungs
-        .iter()
-        .map(|rung| rung.spot(|row| row.metric(metric)))
-        .collect();
+    let ours: Vec<_> = rungs.iter().map(|rung| rung.spot(metric)).collect();
     let value = |published: &Option<&Published>| {
         let value = *(*published)?.metrics.get(&published_metric?)?;
         (value.is_finite() && value > 0.0).then_some((published_metric?, value))
@@ -185,7 +182,7 @@ fn relative_panel(
                 value: 1.0,
                 whiskers: None,
             }),
-            _ => rung.ratio(first, metric),
+            _ => rung.ratio_to(first, metric).as_ref().and_then(Spot::of),
         };
         let theirs = their_first.zip(theirs[index]);
         Mark {
@@ -213,12 +210,10 @@ fn relative_panel(
     })
 }
 
-fn accuracy_panel(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Option<Panel> {
+fn accuracy_panel(rungs: &[SettingResult<'_, '_>], published: &[Option<&Published>]) -> Option<Panel> {
     let metric = MetricName::TestAccuracy;
     let marks = rungs.iter().zip(published).map(|(rung, published)| {
-        let spot = rung
-            .spot(|row| row.metric(metric))
-            .and_then(|spot| spot.map(|share| 100.0 * share));
+        let spot = rung.spot(metric).and_then(|spot| spot.map(|share| 100.0 * share));
         let theirs = published.and_then(|published| published.metrics.get(&metric));
         Mark {
             published: theirs
@@ -244,9 +239,9 @@ fn accuracy_panel(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -
 }
 
 /// Formats the memory and time of the last rung relative to the first.
-fn finding(group: &Group<'_>, rungs: &[Setting<'_, '_>]) -> Option<String> {
+fn finding(group: &Group<'_>, rungs: &[SettingResult<'_, '_>]) -> Option<String> {
     let ok = || rungs.iter().filter(|rung| rung.failure().is_none());
-    let ratio = |metric: MetricName| Some(ok().next_back()?.ratio(rungs.first()?, metric)?.value);
+    let ratio = |metric: MetricName| Some(ok().next_back()?.ratio_to(rungs.first()?, metric)?.value);
     let last = ok().next_back()?.row();
     if rungs[0].failure().is_some() || last.cell.id == rungs[0].row().cell.id {
         return None;

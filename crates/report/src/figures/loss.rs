@@ -8,10 +8,9 @@ use super::{
     curves::{Curve, SMOOTHING, curve, curve_of},
     fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, MUTED},
-    setting::group_by_setting,
     shown_of,
 };
-use crate::{Group, Run, units};
+use crate::{Group, Run, setting::SettingResult, units};
 
 const MAX_PANELS: usize = 9;
 const MAX_LINES: usize = 6;
@@ -29,16 +28,17 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     if group.kind != TaskKind::Train {
         return None;
     }
-    let with_curve: Vec<_> = group
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, curve_of(run, row)?)))
-        .collect();
-    let all = with_curve.len();
+    let settings = SettingResult::all(group, |row| curve_of(run, row).is_some());
+    let all = settings.iter().map(|setting| setting.seeds.len()).sum();
     let mut panels: Vec<Panel> = Vec::new();
     let mut shown = 0;
-    for seeds in group_by_setting(with_curve) {
-        let row = seeds[0].0;
+    for setting in settings {
+        let row = setting.row();
+        let with_curve = setting
+            .seeds
+            .iter()
+            .filter_map(|row| Some((*row, curve_of(run, row)?)));
+        let seeds: Vec<_> = with_curve.collect();
         let title = row.cell.setting.precision().name();
         let index = match panels.iter().position(|panel| panel.title == title) {
             Some(index) => index,

@@ -1,6 +1,5 @@
 //! Memory breakdown of a training: one stacked bar per setting, above a thin bar of the estimates from shapes.
 
-use mantissa_analysis::Sample;
 use mantissa_core::{Axis as SettingAxis, MetricName};
 
 use super::{
@@ -9,12 +8,12 @@ use super::{
     fonts::{Weight, fit},
     palette::{self, Colour, FAINT, MUTED},
     selection::Selection,
-    setting::Setting,
     settings_of,
 };
 use crate::{
-    Group, Row, Suite,
-    memory_parts::{Bytes, PARTS, estimated, parts, saving_title},
+    Group, Suite,
+    memory_parts::{Bytes, PARTS, estimated, over_seeds, parts, saving_title},
+    setting::SettingResult,
     units::Scale,
 };
 
@@ -36,7 +35,7 @@ const COLOURS: [Colour; PARTS.len()] = [
 
 /// Draws the bars of the settings whose parts are known; `None` without such settings.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    let known = Setting::all(group, |row| parts(row).is_some());
+    let known = SettingResult::all(group, |row| parts(row).is_some());
     let selection = Selection::fastest(group, known);
     let settings = &selection.settings[..];
     let bars = settings.iter().flat_map(|setting| {
@@ -137,17 +136,7 @@ fn draw_axis(canvas: &mut Canvas, axis: Axis, (shown, unit): (f64, &str), (top, 
     }
 }
 
-/// Returns the median of each part over the seeds.
-fn over_seeds(setting: &Setting<'_, '_>, parts: fn(&Row<'_>) -> Option<Bytes>) -> Option<Bytes> {
-    let known: Vec<Bytes> = setting.effective_seeds().filter_map(parts).collect();
-    let mut medians = [0.0; PARTS.len()];
-    for (part, median) in medians.iter_mut().enumerate() {
-        *median = Sample::new(known.iter().map(|bytes| bytes[part]))?.median();
-    }
-    Some(medians)
-}
-
-fn draw_bar(canvas: &mut Canvas, setting: &Setting<'_, '_>, axis: Axis, middle: f64, scale: Scale) {
+fn draw_bar(canvas: &mut Canvas, setting: &SettingResult<'_, '_>, axis: Axis, middle: f64, scale: Scale) {
     let Some(measured) = over_seeds(setting, parts) else {
         return;
     };

@@ -25,7 +25,6 @@ mod ranges;
 mod samples;
 mod scatter;
 mod selection;
-mod setting;
 mod speed;
 mod timeline;
 mod ulps;
@@ -37,7 +36,7 @@ use std::convert::Infallible;
 
 use mantissa_core::{Backend, Record};
 
-use crate::{Group, Report, Row, Run, Suite, units};
+use crate::{Group, Report, Row, Run, Suite, setting::SettingResult, units};
 
 /// A drawn figure.
 #[derive(Debug, Clone)]
@@ -148,6 +147,23 @@ fn figure(
         caption,
         folded,
         canvas,
+    }
+}
+
+/// Describes the whiskers for a caption.
+pub fn describe_whiskers(settings: &[SettingResult<'_, '_>]) -> String {
+    let seeds = settings.iter().map(|setting| setting.seeds.len());
+    match seeds.max().unwrap_or(1) {
+        1 => "Whiskers are 95 % intervals; marks without whiskers have too few processes or samples."
+            .to_owned(),
+        most => format!(
+            "Medians over {}{most} seeds. Whiskers reach from the lowest seed to the highest and are not confidence intervals.",
+            if settings.iter().all(|setting| setting.seeds.len() == most) {
+                ""
+            } else {
+                "up to "
+            }
+        ),
     }
 }
 

@@ -5,8 +5,8 @@ use super::{
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     fonts::{Weight, wrap},
     palette::{ALARM, Colour, FAINT, GREY, INK, MUTED},
-    setting::Spot,
 };
+use crate::setting::Spot;
 
 const ROW: f64 = 30.0;
 const BAR: f64 = 18.0;

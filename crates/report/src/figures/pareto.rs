@@ -2,30 +2,24 @@
 //! setting is better in one of the two and not worse in the other.
 
 use mantissa_analysis::pareto::{dominated, front};
-use mantissa_core::{Axis as SettingAxis, Better, MatmulPrecision, MetricName, Precision, TaskKind};
+use mantissa_core::{Better, MatmulPrecision, MetricName, Precision, TaskKind};
 
 use super::{
     canvas::{Canvas, MARGIN, WIDTH},
-    quality,
+    describe_whiskers, quality,
     scatter::{LABEL_WIDTH, PLOT_HEIGHT, Panel, Point},
     selection::Selection,
-    setting::{Setting, Spot, describe_whiskers},
     settings_of,
 };
 use crate::{
     Group, Row,
+    setting::{SettingResult, Spot, WORK_AXES},
     units::{self, Scale},
 };
 
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 92.0;
 const GAP: f64 = 84.0;
 
-/// Axes whose values determine the work. Settings are compared only if these are equal.
-const WORK_AXES: [SettingAxis; 3] = [
-    SettingAxis::Size,
-    SettingAxis::Sequence,
-    SettingAxis::Distribution,
-];
 /// Maximum number of names in a title.
 const MAX_NAMES: usize = 3;
 
@@ -45,7 +39,8 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     }
     let first = group.ok().find(|row| row.baseline.is_some())?;
     let same_work = |row: &Row<'_>| row.is_ok() && work(row) == work(first);
-    let all = Setting::all(group, same_work);
+    let mut all = SettingResult::all(group, same_work);
+    all.retain(|setting| setting.failure().is_none());
     let selection = Selection::fastest(group, all);
     let settings = &selection.settings[..];
     let qualities = quality::quality_metrics(group);
@@ -53,7 +48,7 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let panels = qualities
         .iter()
         .flat_map(|quality| costs.iter().map(move |cost| (quality, cost)));
-    let panels = panels.filter_map(|(quality, cost)| panel(group, settings, quality, cost));
+    let panels = panels.filter_map(|(quality, cost)| panel(settings, quality, cost));
     let panels: Vec<Panel> = panels.collect();
     let title = finding(panels.first()?);
     let others = group
@@ -131,8 +126,8 @@ fn costs(group: &Group<'_>) -> Vec<Cost> {
 }
 
 impl Cost {
-    fn value(&self, setting: &Setting<'_, '_>) -> Option<Spot> {
-        let spot = setting.spot(|row| row.metric(self.metric))?;
+    fn value(&self, setting: &SettingResult<'_, '_>) -> Option<Spot> {
+        let spot = setting.spot(self.metric)?;
         let spot = if self.rate {
             spot.map(|rate| 1.0 / rate)?
         } else {
@@ -152,17 +147,16 @@ impl Cost {
 }
 
 fn panel(
-    group: &Group<'_>,
-    settings: &[Setting<'_, '_>],
+    settings: &[SettingResult<'_, '_>],
     (metric, title): &(MetricName, &str),
     cost: &Cost,
 ) -> Option<Panel> {
-    let point = |setting: &Setting<'_, '_>| {
+    let point = |setting: &SettingResult<'_, '_>| {
         Some(Point {
             cost: cost.value(setting)?,
             quality: setting
-                .spot(|row| row.metric(*metric))
-                .or_else(|| self_agreement(group, setting, *metric))?,
+                .spot(*metric)
+                .or_else(|| self_agreement(setting, *metric))?,
             label: setting.label.clone(),
         })
     };
@@ -196,10 +190,10 @@ fn panel(
 }
 
 /// Returns an agreement of 1 for the f32 setting, the reference of the agreement, because its record has no agreement.
-fn self_agreement(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> Option<Spot> {
+fn self_agreement(setting: &SettingResult<'_, '_>, metric: MetricName) -> Option<Spot> {
     let values = &setting.row().cell.setting;
     let is_f32 = values.precision() == Precision::True32 && values.matmul() == MatmulPrecision::Highest;
-    let is_reference = metric == MetricName::Agreement && is_f32 && setting.is_baseline(group);
+    let is_reference = metric == MetricName::Agreement && is_f32 && setting.is_baseline();
     is_reference.then_some(Spot {
         value: 1.0,
         whiskers: None,

@@ -3,13 +3,12 @@
 use mantissa_core::{Better, MetricName, TaskKind};
 
 use super::{
-    Canvas, palette,
+    Canvas, describe_whiskers, palette,
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
-    setting::{Setting, describe_whiskers},
     settings_of,
 };
-use crate::{Group, Row, Suite, units::Scale};
+use crate::{Group, Row, Suite, setting::SettingResult, units::Scale};
 
 /// Quality metrics with their titles. Perplexity replaces accuracy for models that predict tokens.
 const QUALITIES: [(MetricName, &str); 3] = [
@@ -42,12 +41,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         return None;
     }
     let any = |row: &Row<'_>| qualities.iter().any(|(metric, _)| row.metric(*metric).is_some());
-    let mut all = Setting::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
+    let mut all = SettingResult::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
     // Settings with the same baseline do the same work; group them.
-    all.sort_by_key(|setting| setting.row().baseline);
+    all.sort_by_key(SettingResult::work);
     let selection = Selection::fastest(group, all);
     let settings = &selection.settings[..];
-    let panels = qualities.iter().map(|quality| panel(group, settings, *quality));
+    let panels = qualities.iter().map(|quality| panel(settings, *quality));
     let panels: Vec<Panel> = panels.collect();
     let examples = group
         .rows
@@ -92,11 +91,8 @@ fn capitalised(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (MetricName, &str)) -> Panel {
-    let spots: Vec<_> = settings
-        .iter()
-        .map(|setting| setting.spot(|row| row.metric(metric)))
-        .collect();
+fn panel(settings: &[SettingResult<'_, '_>], (metric, title): (MetricName, &str)) -> Panel {
+    let spots: Vec<_> = settings.iter().map(|setting| setting.spot(metric)).collect();
     let largest = spots
         .iter()
         .flatten()
@@ -106,7 +102,7 @@ fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (Metr
     let marks = settings.iter().zip(&spots).map(|(setting, spot)| {
         let shown = spot.and_then(|spot| spot.map(|value| value * scale.factor));
         let Some(value) = shown.and(*spot) else {
-            let is_reference = metric == MetricName::Agreement && setting.is_baseline(group);
+            let is_reference = metric == MetricName::Agreement && setting.is_baseline();
             return match setting.failure() {
                 Some(status) => Mark::missing(status),
                 None if is_reference => Mark {
@@ -119,7 +115,7 @@ fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (Metr
                 },
             };
         };
-        let colour = if setting.is_baseline(group) {
+        let colour = if setting.is_baseline() {
             palette::INK
         } else {
             palette::SERIES[0]
@@ -142,35 +138,33 @@ fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (Metr
             Better::Higher => "(higher is better)",
         },
         marks: marks.collect(),
-        guides: guides(
-            settings,
-            |setting| Some(setting.spot(|row| row.metric(metric))?.value * scale.factor),
-            group,
-        ),
+        guides: guides(settings, |setting| Some(setting.value(metric)? * scale.factor)),
     }
 }
 
 /// Returns a vertical line at the value of each baseline, along the settings that are compared with it.
 fn guides<'g, 'r>(
-    settings: &[Setting<'g, 'r>],
-    value: impl Fn(&Setting<'g, 'r>) -> Option<f64>,
-    group: &Group<'_>,
+    settings: &[SettingResult<'g, 'r>],
+    value: impl Fn(&SettingResult<'g, 'r>) -> Option<f64>,
 ) -> Vec<(f64, usize, usize)> {
-    let along = |(index, setting): (usize, &Setting<'g, 'r>)| {
-        let base = setting.row().baseline.filter(|_| setting.is_baseline(group))?;
-        let same = |other: &Setting<'_, '_>| other.row().baseline == Some(base);
+    let along = |setting: &SettingResult<'g, 'r>| {
+        let same = |other: &SettingResult<'_, '_>| other.work() == setting.work();
         let first = settings.iter().position(same)?;
         let last = settings.iter().rposition(same)?;
-        Some((value(&settings[index])?, first, last + 1)).filter(|guide| guide.0.is_finite())
+        Some((value(setting)?, first, last + 1)).filter(|guide| guide.0.is_finite())
     };
-    settings.iter().enumerate().filter_map(along).collect()
+    settings
+        .iter()
+        .filter(|setting| setting.is_baseline())
+        .filter_map(along)
+        .collect()
 }
 
 /// Formats the largest share of changed predictions, or the range of accuracies.
-fn finding(settings: &[Setting<'_, '_>]) -> Option<String> {
+fn finding(settings: &[SettingResult<'_, '_>]) -> Option<String> {
     let by = |metric: MetricName| {
         let known = settings.iter().filter_map(|setting| {
-            let spot = setting.spot(|row| row.metric(metric))?;
+            let spot = setting.spot(metric)?;
             setting
                 .failure()
                 .is_none()

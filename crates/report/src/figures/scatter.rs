@@ -5,9 +5,8 @@ use super::{
     canvas::{Anchor, Canvas, TextStyle},
     labels::Labels,
     palette::{self, FAINT, GREY, INK, MUTED},
-    setting::Spot,
 };
-use crate::units::Scale;
+use crate::{setting::Spot, units::Scale};
 
 pub const PLOT_HEIGHT: f64 = 250.0;
 /// Width reserved for the numbers of the vertical axis.

@@ -2,15 +2,15 @@
 
 use mantissa_core::Better;
 
-use super::{setting::Setting, shown_of};
-use crate::{Group, units};
+use super::shown_of;
+use crate::{Group, setting::SettingResult, units};
 
 /// Maximum number of rows in a readable figure.
 pub const MAX_ROWS: usize = 40;
 
 /// Settings that a figure shows, in their original order.
 pub struct Selection<'g, 'r> {
-    pub settings: Vec<Setting<'g, 'r>>,
+    pub settings: Vec<SettingResult<'g, 'r>>,
     /// Description of the selection, if settings are left out.
     pub description: Option<String>,
     /// Number of settings before the selection.
@@ -19,7 +19,7 @@ pub struct Selection<'g, 'r> {
 
 impl<'g, 'r> Selection<'g, 'r> {
     /// Selects the baselines and the fastest of the other settings, or all settings if a figure has room for them.
-    pub fn fastest(group: &Group<'_>, settings: Vec<Setting<'g, 'r>>) -> Self {
+    pub fn fastest(group: &Group<'_>, settings: Vec<SettingResult<'g, 'r>>) -> Self {
         let all = settings.len();
         if all <= MAX_ROWS {
             return Self {
@@ -28,10 +28,7 @@ impl<'g, 'r> Selection<'g, 'r> {
                 all,
             };
         }
-        let is_baseline: Vec<bool> = settings
-            .iter()
-            .map(|setting| setting.is_baseline(group))
-            .collect();
+        let is_baseline: Vec<bool> = settings.iter().map(|setting| setting.is_baseline()).collect();
         let baselines = is_baseline.iter().filter(|is| **is).count();
         // If the baselines would fill more than half of the rows, they are not preferred.
         let baselines = if baselines > MAX_ROWS / 2 { 0 } else { baselines };
@@ -69,8 +66,8 @@ impl<'g, 'r> Selection<'g, 'r> {
 }
 
 /// Returns a sort key that is smaller for faster settings.
-fn slowness(group: &Group<'_>, setting: &Setting<'_, '_>) -> Option<f64> {
-    let value = setting.spot(|row| row.metric(group.speed))?.value;
+fn slowness(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> Option<f64> {
+    let value = setting.spot(group.speed)?.value;
     setting.failure().is_none().then_some(match group.speed.better() {
         Better::Lower => value,
         Better::Higher => -value,

@@ -4,14 +4,17 @@ use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
-    finding,
+    describe_whiskers, finding,
     palette::{self, Colour, INK},
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
-    setting::{Setting, describe_whiskers},
     settings_of,
 };
-use crate::{Group, Row, Suite, units};
+use crate::{
+    Group, Row, Suite,
+    setting::{SettingResult, Spot},
+    units,
+};
 
 const FASTER: Colour = palette::SERIES[0];
 const SLOWER: Colour = palette::SERIES[1];
@@ -25,31 +28,30 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let largest = largest.map(|row| row.cell.setting.size()).max()?;
     let of_kernel = group.kind == TaskKind::Kernel;
     let shown = |row: &Row<'_>| measured(row) && (!of_kernel || row.cell.setting.size() == largest);
-    let mut all = Setting::all(group, shown);
+    let mut all = SettingResult::all(group, shown);
     // Settings with the same baseline do the same work; group them.
-    all.sort_by_key(|setting| setting.row().baseline);
+    all.sort_by_key(SettingResult::work);
     let title = match of_kernel && group.varies(Axis::Size) {
         true => finding::speed_at_largest(group),
-        false => finding::speed(group, &all),
+        false => finding::speed(&all),
     };
     let selection = Selection::fastest(group, all);
     let settings = &selection.settings[..];
-    let rows = || settings.iter().flat_map(|setting| setting.seeds.iter().copied());
-    if !rows().any(|row| row.speed_verdict.is_some()) {
+    if !settings.iter().any(|setting| setting.speed_verdict().is_some()) {
         return None;
     }
     let mut bars = Panel {
         kind: Kind::Bars,
         title: "Speed relative to the baseline".to_owned(),
         note: "(higher is better)",
-        marks: settings.iter().map(|setting| bar(group, setting)).collect(),
+        marks: settings.iter().map(bar).collect(),
         guides: vec![(1.0, 0, settings.len())],
     };
     let verdicts = Panel {
         kind: Kind::Text,
         title: "Verdict".to_owned(),
         note: "",
-        marks: settings.iter().map(|setting| verdict(group, setting)).collect(),
+        marks: settings.iter().map(verdict).collect(),
         guides: vec![],
     };
     for mark in &mut bars.marks {
@@ -86,23 +88,23 @@ fn speed_name(group: &Group<'_>) -> String {
     }
 }
 
-fn bar(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
+fn bar(setting: &SettingResult<'_, '_>) -> Mark {
     let colour = match setting.speed_verdict() {
         _ if setting.failure().is_some() => WITHIN_NOISE,
         Some(Verdict::Improved) => FASTER,
         Some(Verdict::Regressed) => SLOWER,
-        None if setting.is_baseline(group) => INK,
+        None if setting.is_baseline() => INK,
         _ => WITHIN_NOISE,
     };
     Mark {
-        spot: setting.spot(|row| row.speed_up.as_ref()),
+        spot: setting.speed_up().and_then(Spot::of),
         published: None,
         text: String::new(),
         colour,
     }
 }
 
-fn verdict(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
+fn verdict(setting: &SettingResult<'_, '_>) -> Mark {
     let text = match (setting.failure(), setting.speed_verdict()) {
         (Some(status), _) => return Mark::missing(status),
         (_, Some(Verdict::Improved)) => "faster",
@@ -111,7 +113,7 @@ fn verdict(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
         (_, Some(Verdict::Inconclusive(Doubt::TooFewRepeats))) => "too few processes",
         (_, Some(Verdict::Inconclusive(Doubt::NoRatio))) => "no ratio",
         (_, Some(Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared))) => "within noise",
-        (_, None) if setting.is_baseline(group) => "baseline",
+        (_, None) if setting.is_baseline() => "baseline",
         (_, None) => "seeds disagree",
     };
     Mark {

@@ -6,10 +6,9 @@ use mantissa_run_folder::SampleSelection;
 use super::{
     Canvas,
     histogram::{self, Histogram, MAX_PANELS},
-    setting::Setting,
     shown_of,
 };
-use crate::{Group, Row, Run, units};
+use crate::{Group, Row, Run, setting::SettingResult, units};
 
 /// Maximum number of bins. Larger distances are too large for a meaningful comparison.
 const MAX_BINS: usize = 1_024;
@@ -24,7 +23,7 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     let shown = |row: &Row<'_>| {
         row.is_ok() && row.cell.setting.size() == size && row.axis(Axis::Distribution) == first
     };
-    let all = Setting::all(group, shown);
+    let all = SettingResult::all(group, shown);
     let known = all.iter().filter_map(|setting| {
         let record = setting.row().records.first()?;
         let samples = run

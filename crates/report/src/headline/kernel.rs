@@ -1,9 +1,14 @@
 //! Speed and errors of a kernel at its largest size, and the growth of errors with the size.
 
+use mantissa_analysis::Verdict;
 use mantissa_core::{Axis, MetricName};
 
-use super::speed::{certainty, fastest, is_faster, nearest, ratio};
-use crate::{Group, Row, least_squares::straight_line, shape, units};
+use crate::{
+    Group, Row,
+    least_squares::straight_line,
+    setting::{SettingResult, ratio_text},
+    shape, units,
+};
 
 /// Returns the sentences about the fastest setting of a kernel at its largest size, and about its errors.
 pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
@@ -18,61 +23,73 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     let Some(size) = sizes.map(|row| row.cell.setting.size()).max() else {
         return Vec::new();
     };
-    let rows: Vec<&Row<'_>> = group.ok().filter(|row| row.cell.setting.size() == size).collect();
-    let Some(fastest) = fastest(&rows) else {
+    let mut settings = SettingResult::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
+    settings.retain(|setting| setting.failure().is_none());
+    let Some(fastest) = fastest(&settings) else {
         return Vec::new();
     };
-    let base = fastest.baseline.map(|index| &group.rows[index]);
     let at_size = shape::at_size(kernel, size);
-    let label = |row: &Row<'_>| group.label(row, &[Axis::Size]);
-    let error =
-        |row: &Row<'_>| units::value(MetricName::RelativeError, row.metric(MetricName::RelativeError));
-    let speed = |row: &Row<'_>| group.value(group.speed, row);
-    let mut sentences = Vec::new();
-    match base.filter(|base| base.cell.id != fastest.cell.id) {
-        Some(base) if !is_faster(fastest) => sentences.push(format!(
-            "{at_size}, no setting is significantly faster than the baseline, {} ({}, relative error {}); {}, at a relative error of {}.",
-            label(base),
-            speed(base),
-            error(base),
-            nearest(group, &label(fastest), fastest),
-            error(fastest),
-        )),
-        Some(base) => sentences.push(format!(
-            "{at_size}, {} is fastest: {}, {} the speed of the baseline ({}, {}), at a relative error of {} instead of {}.",
-            label(fastest),
-            speed(fastest),
-            ratio(fastest.speed_up.as_ref()),
-            label(base),
-            speed(base),
-            error(fastest),
-            error(base),
-        )),
-        None => sentences.push(format!(
-            "{at_size}, no setting is faster than the baseline, {} ({}, relative error {}).",
-            label(fastest),
-            speed(fastest),
-            error(fastest),
-        )),
-    }
-    sentences.extend(fastest.speed_verdict.map(|verdict| certainty(verdict, fastest)));
-    let known = |row: &&&Row<'_>| row.metrics.contains_key(&MetricName::RelativeError);
-    let value = |row: &Row<'_>| row.metric(MetricName::RelativeError).map_or(0.0, |e| e.value);
-    if let Some(worst) = rows
+    let label = |row: &Row<'_>| group.label(row, &[Axis::Size, Axis::Seed]);
+    let shown = |metric: MetricName, setting: &SettingResult<'_, '_>| {
+        let value = setting.value(metric);
+        value.map_or_else(
+            || units::ABSENT.to_owned(),
+            |value| group.scale(metric, value).text(value),
+        )
+    };
+    let speed = |setting: &SettingResult<'_, '_>| shown(group.speed, setting);
+    let error = |setting: &SettingResult<'_, '_>| shown(MetricName::RelativeError, setting);
+    let base = settings
         .iter()
-        .filter(known)
-        .max_by(|a, b| value(a).total_cmp(&value(b)))
-    {
+        .find(|other| other.is_baseline() && other.work() == fastest.work());
+    let ratio = fastest.speed_up().map(ratio_text).unwrap_or_default();
+    let mut sentences = vec![match base.filter(|_| !fastest.is_baseline()) {
+        Some(base) if fastest.speed_up().is_some_and(|ratio| ratio.value > 1.0) => format!(
+            "{at_size}, {} {}: {}, {ratio} the speed of {} ({}), at a relative error of {} instead of {}.",
+            label(fastest.row()),
+            match fastest.speed_verdict() {
+                Some(Verdict::Improved) => "is fastest",
+                _ => "ran fastest",
+            },
+            speed(fastest),
+            label(base.row()),
+            speed(base),
+            error(fastest),
+            error(base),
+        ),
+        Some(base) => format!(
+            "{at_size}, {} ran fastest ({}, relative error {}); the closest other setting is {} at {ratio}, relative error {}.",
+            label(base.row()),
+            speed(base),
+            error(base),
+            label(fastest.row()),
+            error(fastest),
+        ),
+        None => format!(
+            "{at_size}, no setting is faster than {} ({}, relative error {}).",
+            label(fastest.row()),
+            speed(fastest),
+            error(fastest),
+        ),
+    }];
+    let by_error = |a: &&SettingResult<'_, '_>, b: &&SettingResult<'_, '_>| {
+        let value = |setting: &SettingResult<'_, '_>| setting.value(MetricName::RelativeError).unwrap_or(0.0);
+        value(a).total_cmp(&value(b))
+    };
+    let with_error = settings
+        .iter()
+        .filter(|setting| setting.value(MetricName::RelativeError).is_some());
+    if let Some(worst) = with_error.max_by(by_error) {
         sentences.push(format!(
             "The largest relative error at this size is {}, for {}.",
             error(worst),
-            label(worst)
+            label(worst.row())
         ));
     }
-    if let Some(share) = fastest.copy_share() {
+    if let Some(share) = fastest.row().copy_share() {
         sentences.push(format!(
             "The fastest setting moves {}, {:.0} % of the rate of a copy of the same size.",
-            group.value(MetricName::BytesPerSecond, fastest),
+            group.value(MetricName::BytesPerSecond, fastest.row()),
             100.0 * share
         ));
     }
@@ -80,6 +97,26 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
         sentences.extend(growth(group));
     }
     sentences
+}
+
+/// Returns the setting with the highest speed relative to its baseline. Settings shown to be faster take precedence, then settings other than
+/// baselines.
+fn fastest<'s, 'g, 'a>(settings: &'s [SettingResult<'g, 'a>]) -> Option<&'s SettingResult<'g, 'a>> {
+    let key = |setting: &SettingResult<'_, '_>| {
+        let speed = setting.speed_up()?.value;
+        Some((
+            setting.speed_verdict() == Some(Verdict::Improved),
+            !setting.is_baseline(),
+            speed,
+        ))
+    };
+    let known = settings
+        .iter()
+        .filter_map(|setting| Some((key(setting)?, setting)));
+    let best = known.max_by(|((a_shown, a_other, a), _), ((b_shown, b_other, b), _)| {
+        (a_shown, a_other).cmp(&(b_shown, b_other)).then(a.total_cmp(b))
+    });
+    best.map(|(_, setting)| setting)
 }
 
 /// Describes the growth of the error with the inner dimension, one sentence per distribution of input values. The exponent is the slope of

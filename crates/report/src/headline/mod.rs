@@ -1,38 +1,34 @@
-//! Headline sentences about the suite's question, derived only from the rows of a workload.
+//! Headline sentences about the suite's question, computed only from the rows of a workload.
 
 mod kernel;
-mod memory;
-mod model;
-mod quality;
 mod seeds;
-mod speed;
 
-pub(crate) use quality::accuracy_differs;
+use mantissa_core::{Axis, Status, TaskKind};
 
-use mantissa_core::{Status, TaskKind};
-
-use crate::{Group, Row, memory_parts, units};
+use crate::{Group, Row, advise, memory_parts, setting::SettingResult, units};
 
 /// Returns the sentences that summarize the results of a group.
 pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
     let mut sentences = match group.kind {
-        TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => model::sentences(group),
+        _ if group.ok().next().is_none() => vec![nothing_finished(group)],
         TaskKind::Kernel => kernel::sentences(group),
+        TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => advise::recommendations(group),
     };
-    if sentences.is_empty() {
-        sentences.push(match group.common_skip_reason() {
-            Some(why) => format!(
-                "All {} settings were skipped for the same reason: {why}.",
-                units::count(group.rows.len() as u64)
-            ),
-            None => "No cell finished, so there is nothing to compare.".to_owned(),
-        });
-    }
     sentences.extend(memory_parts::describe_saving(group));
     sentences.extend(seeds::spread(group));
     sentences.extend(failures(group));
     sentences.extend(unexpected(group));
     sentences
+}
+
+fn nothing_finished(group: &Group<'_>) -> String {
+    match group.common_skip_reason() {
+        Some(why) => format!(
+            "All {} settings were skipped for the same reason: {why}.",
+            units::count(group.rows.len() as u64)
+        ),
+        None => "No cell finished, so there is nothing to compare.".to_owned(),
+    }
 }
 
 /// Reports the settings that differ from the suite's expectations.
@@ -46,7 +42,7 @@ fn unexpected(group: &Group<'_>) -> Option<String> {
         [] => None,
         [row] => Some(format!("{}: {}.", group.label(row, &[]), row.remark())),
         rows => Some(format!(
-            "{} settings violate expectations of the suite; the table shows the reasons.",
+            "{} cells violate expectations of the suite; the table shows the reasons.",
             rows.len()
         )),
     }
@@ -54,31 +50,37 @@ fn unexpected(group: &Group<'_>) -> Option<String> {
 
 /// Reports the settings that did not finish, by status.
 fn failures(group: &Group<'_>) -> Vec<String> {
-    let ended = |status: Status| group.rows.iter().filter(move |row| row.status == Some(status));
     let mut sentences = Vec::new();
     for status in [Status::Diverged, Status::Oom, Status::Failed, Status::Timeout] {
-        let rows: Vec<_> = ended(status).collect();
+        let has_status = |row: &Row<'_>| row.status == Some(status);
+        let settings = SettingResult::all(group, has_status);
         let verb = match status {
             Status::Diverged => "diverged",
             Status::Oom => "ran out of memory",
             Status::Timeout => "timed out",
             _ => "failed",
         };
-        match rows.as_slice() {
+        let name = |setting: &SettingResult<'_, '_>| {
+            let label = group.label(setting.row(), &[Axis::Seed]);
+            let count = setting.seeds.iter().filter(|row| has_status(row)).count();
+            match setting.seeds.len() {
+                1 => label,
+                all => format!("{label} ({count} of {all} seeds)"),
+            }
+        };
+        match settings.as_slice() {
             [] => {}
-            [row] => {
-                let why = row
-                    .reason
-                    .as_ref()
-                    .map(|why| format!(": {why}"))
-                    .unwrap_or_default();
-                sentences.push(format!("{} {verb}{why}.", group.label(row, &[])));
+            [setting] => {
+                let reason = setting.seeds.iter().find(|row| has_status(row));
+                let reason = reason.and_then(|row| row.reason.as_ref());
+                let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
+                sentences.push(format!("{} {verb}{why}.", name(setting)));
             }
             [first, .., last] => sentences.push(format!(
                 "{} settings {verb}, from {} to {}; the table lists the reasons.",
-                rows.len(),
-                group.label(first, &[]),
-                group.label(last, &[]),
+                settings.len(),
+                name(first),
+                name(last),
             )),
         }
     }

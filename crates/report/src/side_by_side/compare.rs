@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     Row, Run,
-    baseline::{SPEED_THRESHOLD, correct_predictions, speeds},
+    difference::correct_predictions,
+    setting::{SPEED_THRESHOLD, speeds},
 };
 
 /// Results of one run for a setting.

@@ -9,7 +9,7 @@ use super::{
     matching::letter,
     view::Comparison,
 };
-use crate::{baseline::SPEED_THRESHOLD, units};
+use crate::{setting::SPEED_THRESHOLD, units};
 
 /// Returns the text of a verdict, without "improved" or "regressed": the runs may be from different machines.
 pub(super) fn verdict_text(verdict: Verdict) -> &'static str {

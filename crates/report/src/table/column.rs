@@ -1,11 +1,17 @@
 //! A column of a group's table: its title, alignment and fields.
 
-use mantissa_analysis::CONFIDENCE;
+use mantissa_analysis::{Doubt, Estimate, Verdict};
 use mantissa_core::{Axis, AxisValue, Backend, MetricName};
 use serde::Serialize;
 
 use super::field::Field;
-use crate::{Group, Row, estimates::is_token_metric, units};
+use crate::{
+    Group, Row,
+    advise::accuracy_change,
+    estimates::is_token_metric,
+    setting::{AccuracyVerdict, SettingResult, certainty},
+    units,
+};
 
 /// Horizontal alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,10 +29,13 @@ pub(crate) enum Column {
     Axis(Axis),
     Metric(MetricName),
     SpeedUp,
+    /// Change of the test accuracy against the baseline, in points.
+    AccuracyChange,
     /// Requested and executed precision; for kernels on rows, the launched kernel.
     Executed,
-    Repeats,
-    Status,
+    /// Number of processes over all seeds.
+    Processes,
+    Verdict,
 }
 
 impl Column {
@@ -57,8 +66,9 @@ impl Column {
             Self::SpeedUp => ("speed", "relative to baseline"),
             Self::Executed if is_row_kernel(group) => ("kernel", "as launched"),
             Self::Executed => ("operands → accumulator", "requested, executed"),
-            Self::Repeats => ("repeats", ""),
-            Self::Status => ("status", ""),
+            Self::AccuracyChange => ("accuracy change", "points, 95 % interval"),
+            Self::Processes => ("processes", ""),
+            Self::Verdict => ("verdict", ""),
         };
         (title.replace('_', " "), below)
     }
@@ -70,66 +80,30 @@ impl Column {
                 AxisValue::Integer(_) | AxisValue::Number(_) => Align::Right,
                 AxisValue::Text(_) | AxisValue::List(_) => Align::Left,
             },
-            Self::Metric(_) | Self::SpeedUp | Self::Repeats => Align::Right,
-            Self::Executed | Self::Status => Align::Left,
+            Self::Metric(_) | Self::SpeedUp | Self::AccuracyChange | Self::Processes => Align::Right,
+            Self::Executed | Self::Verdict => Align::Left,
         }
     }
 
-    /// Returns the field of a measured row.
-    pub fn field(self, group: &Group<'_>, row: &Row<'_>) -> Field {
+    /// Returns the field of a setting.
+    pub fn field(self, group: &Group<'_>, setting: &SettingResult<'_, '_>) -> Field {
+        let row = setting.row();
         match self {
             Self::Axis(axis) => Field::axis(row.axis(axis)),
-            Self::Metric(metric) => {
-                let Some(estimate) = row.metric(metric) else {
-                    return Field::absent();
-                };
-                let of_samples =
-                    metric == MetricName::TestAccuracy || is_token_metric(&row.cell.workload, metric);
-                let of_processes = row.processes() > 1 && !of_samples;
-                let field = Field::estimate(estimate, group.scale(metric, estimate.value), of_processes);
-                let field = if estimate.interval.is_none() && of_samples && has_interval(group, metric) {
-                    field.without_interval()
-                } else {
-                    field
-                };
-                match &row.memory_ratio {
-                    _ if metric == MetricName::TestAccuracy && row.accuracy_p.is_some_and(is_significant) => {
-                        field.append_detail("differs from baseline")
-                    }
-                    _ if metric == MetricName::RelativeError => Field {
-                        detail: sources(group, row),
-                        ..field
-                    },
-                    Some(ratio) if Some(metric) == group.memory => Field {
-                        detail: format!("{} baseline", units::times(ratio.value)),
-                        ..field
-                    },
-                    _ if metric == MetricName::BytesPerSecond => Field {
-                        detail: row.copy_share().map(copy_share_text).unwrap_or_default(),
-                        ..field
-                    },
-                    _ if metric == MetricName::FlopsPerSecond => {
-                        let of_peak = row.peak_share.map(peak_share_text).unwrap_or_default();
-                        field
-                            .append_detail(&of_peak)
-                            .append_detail(&row.cublas_share().map(cublas_share_text).unwrap_or_default())
-                            .append_detail(&row.sheet_share().map(sheet_share_text).unwrap_or_default())
-                    }
-                    _ => field,
-                }
-            }
-            Self::SpeedUp => {
-                let field = Field::ratio(row.speed_up.as_ref());
-                let itself = row
-                    .baseline
-                    .is_some_and(|index| group.rows[index].cell.id == row.cell.id);
-                if itself {
-                    field.append_detail("baseline")
-                } else {
-                    let verdict = row.speed_verdict.map(|verdict| verdict.to_string());
-                    field.append_detail(&verdict.unwrap_or_default())
-                }
-            }
+            Self::Metric(metric) => metric_field(group, setting, metric),
+            Self::SpeedUp => match setting.speed_up() {
+                _ if setting.is_baseline() => Field::ratio(setting.speed_up()).append_detail("baseline"),
+                None => Field::absent(),
+                Some(ratio) => Field {
+                    detail: certainty(ratio),
+                    ..Field::ratio(Some(ratio))
+                },
+            },
+            Self::AccuracyChange => match setting.accuracy_loss() {
+                _ if setting.is_baseline() => Field::absent(),
+                None => Field::absent(),
+                Some(loss) => accuracy_change_field(loss),
+            },
             Self::Executed if is_row_kernel(group) => Field {
                 text: row.kernel().unwrap_or(units::ABSENT).to_owned(),
                 detail: row.executed().unwrap_or_default(),
@@ -140,19 +114,101 @@ impl Column {
                 detail: row.executed().unwrap_or_default(),
                 ..Field::default()
             },
-            Self::Repeats => Field::axis(row.records.len().to_string()),
-            Self::Status => {
+            Self::Processes => Field::axis(setting.processes().to_string()),
+            Self::Verdict => {
                 let field = Field {
-                    text: row.status_name().to_owned(),
-                    detail: row.remark(),
+                    text: verdict_text(setting),
+                    detail: setting.remark(),
                     sort: None,
                     status: true,
                 };
-                row.notes
-                    .iter()
-                    .fold(field, |field, note| field.append_detail(note))
+                let notes = match setting.seeds.as_slice() {
+                    [only] => &only.notes[..],
+                    _ => &[],
+                };
+                notes.iter().fold(field, |field, note| field.append_detail(note))
             }
         }
+    }
+}
+
+fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: MetricName) -> Field {
+    let row = setting.row();
+    let Some(spot) = setting.spot(metric) else {
+        return Field::absent();
+    };
+    let scale = group.scale(metric, spot.value);
+    let of_samples = metric == MetricName::TestAccuracy || is_token_metric(&row.cell.workload, metric);
+    let field = match setting.estimate(metric) {
+        Some(estimate) => {
+            let of_processes = row.processes() > 1 && !of_samples;
+            let field = Field::estimate(estimate, scale, of_processes);
+            match estimate.interval.is_none() && of_samples && has_interval(group, metric) {
+                true => field.without_interval(),
+                false => field,
+            }
+        }
+        None => Field::over_seeds(spot, scale, setting.effective_seeds().count()),
+    };
+    match setting.memory_ratio() {
+        _ if metric == MetricName::RelativeError => Field {
+            detail: sources(group, row),
+            ..field
+        },
+        Some(ratio) if Some(metric) == group.memory => Field {
+            detail: format!("{} baseline", units::times(ratio.value)),
+            ..field
+        },
+        _ if metric == MetricName::BytesPerSecond => Field {
+            detail: row.copy_share().map(copy_share_text).unwrap_or_default(),
+            ..field
+        },
+        _ if metric == MetricName::FlopsPerSecond => {
+            let of_peak = row.peak_share.map(peak_share_text).unwrap_or_default();
+            field
+                .append_detail(&of_peak)
+                .append_detail(&row.cublas_share().map(cublas_share_text).unwrap_or_default())
+                .append_detail(&row.sheet_share().map(sheet_share_text).unwrap_or_default())
+        }
+        _ => field,
+    }
+}
+
+fn accuracy_change_field(loss: &Estimate) -> Field {
+    let text = accuracy_change(loss);
+    let (value, detail) = text.split_once(" points").unwrap_or((&text, ""));
+    Field {
+        text: value.to_owned(),
+        detail: detail.trim().trim_matches(['(', ')']).to_owned(),
+        sort: Some(-loss.value),
+        ..Field::default()
+    }
+}
+
+/// Formats the verdict on a setting: its status if it did not finish, else the verdicts on its speed and on its accuracy relative to the
+/// baseline.
+fn verdict_text(setting: &SettingResult<'_, '_>) -> String {
+    if let Some(failure) = setting.failure_text() {
+        return failure;
+    }
+    if setting.is_baseline() {
+        return "baseline".to_owned();
+    }
+    // The column of the speed states that there are too few processes.
+    let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
+    let speed = setting.speed_verdict().filter(|verdict| *verdict != few);
+    let speed = speed.map(|verdict| match verdict {
+        Verdict::Improved => "faster",
+        Verdict::Regressed => "slower",
+        Verdict::Unchanged => "equally fast",
+        Verdict::Inconclusive(_) => "speed undecided",
+    });
+    let accuracy = setting.accuracy_verdict().map(AccuracyVerdict::text);
+    let parts: Vec<&str> = speed.into_iter().chain(accuracy).collect();
+    match parts.as_slice() {
+        [] if setting.processes() == 1 => "measured once".to_owned(),
+        [] => "too few processes".to_owned(),
+        parts => parts.join(", "),
     }
 }
 
@@ -160,11 +216,6 @@ impl Column {
 fn has_interval(group: &Group<'_>, metric: MetricName) -> bool {
     let mut estimates = group.rows.iter().filter_map(|row| row.metric(metric));
     estimates.any(|estimate| estimate.interval.is_some())
-}
-
-/// Returns `true` if the p-value of an accuracy difference is significant.
-fn is_significant(p: f64) -> bool {
-    p <= 1.0 - CONFIDENCE
 }
 
 fn peak_share_text(share: f64) -> String {

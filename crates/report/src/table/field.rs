@@ -1,10 +1,13 @@
 //! A field of a table: its text, its smaller text and its sort key.
 
-use mantissa_analysis::Estimate;
+use mantissa_analysis::{Estimate, Interval};
 use mantissa_core::MetricName;
 use serde::Serialize;
 
-use crate::units::{self, Scale};
+use crate::{
+    setting::Spot,
+    units::{self, Scale},
+};
 
 /// A field of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -58,6 +61,19 @@ impl Field {
             text: scale.text(estimate.value),
             detail,
             sort: Some(estimate.value),
+            ..Self::default()
+        }
+    }
+
+    /// Creates the field of a value over several seeds, with the range over the seeds.
+    pub(super) fn over_seeds(spot: Spot, scale: Scale, seeds: usize) -> Self {
+        let range = spot
+            .whiskers
+            .map(|(low, high)| format!("{} over ", scale.range(Interval { low, high })));
+        Self {
+            text: scale.text(spot.value),
+            detail: format!("{}{seeds} seeds", range.unwrap_or_default()),
+            sort: Some(spot.value),
             ..Self::default()
         }
     }

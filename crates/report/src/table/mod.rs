@@ -12,26 +12,32 @@ pub(crate) use published::published_baseline;
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use self::column::is_row_kernel;
-use crate::{Group, units};
+use crate::{Group, setting::SettingResult, units};
 
-/// Returns the columns of a group: precision and matmul always, varying axes, and metrics that any row has.
+/// Returns the columns of a group: precision and matmul always, varying axes except the seed, and metrics that any row has.
 pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
+    let predicts_tokens = group.rows.iter().any(|row| row.cell.workload.predicts_tokens());
     let mut columns = vec![Column::Axis(Axis::Precision)];
     columns.extend((!is_row_kernel(group)).then_some(Column::Axis(Axis::Matmul)));
-    columns.extend(group.axes.iter().map(|axis| Column::Axis(*axis)));
-    columns.extend([Column::Status, Column::Metric(group.speed), Column::SpeedUp]);
+    let axes = group.axes.iter().filter(|axis| **axis != Axis::Seed);
+    columns.extend(axes.map(|axis| Column::Axis(*axis)));
+    columns.extend([Column::Verdict, Column::Metric(group.speed), Column::SpeedUp]);
     columns.extend(is_row_kernel(group).then_some(Column::Metric(MetricName::BytesPerSecond)));
     columns.extend(match group.kind {
-        TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
-        TaskKind::Evaluate => {
-            let quality = match group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
-                true => MetricName::Perplexity,
-                false => MetricName::TestLoss,
-            };
-            [MetricName::TestAccuracy, MetricName::Agreement, quality]
-                .map(Column::Metric)
-                .to_vec()
-        }
+        TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy), Column::AccuracyChange],
+        TaskKind::Evaluate if predicts_tokens => [
+            MetricName::TestAccuracy,
+            MetricName::Agreement,
+            MetricName::Perplexity,
+        ]
+        .map(Column::Metric)
+        .to_vec(),
+        TaskKind::Evaluate => vec![
+            Column::Metric(MetricName::TestAccuracy),
+            Column::AccuracyChange,
+            Column::Metric(MetricName::Agreement),
+            Column::Metric(MetricName::TestLoss),
+        ],
         TaskKind::Generate => [MetricName::FirstTokenSeconds, MetricName::TokenSeconds]
             .map(Column::Metric)
             .to_vec(),
@@ -40,29 +46,24 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
             .to_vec(),
     });
     // Skip columns that contain only zeros.
-    let steps = [
+    let if_nonzero = [
         MetricName::SkippedSteps,
         MetricName::NonFiniteSteps,
         MetricName::ClippedSteps,
+        MetricName::DeviceIdleShare,
     ];
-    columns.extend(
-        steps
-            .into_iter()
-            .filter(|metric| group.occurs(*metric))
-            .map(Column::Metric),
-    );
-    columns.extend(
-        [MetricName::DeviceIdleShare]
-            .into_iter()
-            .filter(|metric| group.occurs(*metric))
-            .map(Column::Metric),
-    );
+    let occurring = if_nonzero.into_iter().filter(|metric| group.occurs(*metric));
+    columns.extend(occurring.map(Column::Metric));
     columns.extend(group.memory.map(Column::Metric));
     let energy = units::ENERGY.into_iter().find(|metric| group.has(*metric));
     columns.extend(energy.map(Column::Metric));
     columns.push(Column::Executed);
-    if group.rows.iter().any(|row| row.records.len() > 1) {
-        columns.push(Column::Repeats);
+    let settings = SettingResult::all(group, |_| true);
+    if settings.iter().any(|setting| setting.processes() > 1) {
+        columns.push(Column::Processes);
+    }
+    if settings.iter().all(|setting| setting.accuracy_loss().is_none()) {
+        columns.retain(|column| *column != Column::AccuracyChange);
     }
     columns
 }
@@ -76,8 +77,13 @@ pub(crate) fn columns_of(group: &Group<'_>, chosen: &[MetricName]) -> Vec<Column
     }
     let (before, after): (Vec<_>, Vec<_>) = columns
         .into_iter()
-        .filter(|column| !matches!(column, Column::Metric(_) | Column::SpeedUp))
-        .partition(|column| matches!(column, Column::Axis(_) | Column::Status));
+        .filter(|column| {
+            !matches!(
+                column,
+                Column::Metric(_) | Column::SpeedUp | Column::AccuracyChange
+            )
+        })
+        .partition(|column| matches!(column, Column::Axis(_) | Column::Verdict));
     let metrics = chosen
         .iter()
         .filter(|metric| group.has(**metric))

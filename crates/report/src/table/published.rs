@@ -45,13 +45,13 @@ impl Column {
                     ratio(theirs, mine)
                 }
             }
-            Self::Status => Field {
+            Self::Verdict => Field {
                 text: "published".to_owned(),
                 detail: remark(row),
                 sort: None,
                 status: true,
             },
-            Self::Executed | Self::Repeats => Field::absent(),
+            Self::AccuracyChange | Self::Executed | Self::Processes => Field::absent(),
         }
     }
 }

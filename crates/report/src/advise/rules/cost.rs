@@ -6,9 +6,10 @@ use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision, Switch
 use super::{Context, Finding, alike};
 use crate::{
     Row,
-    advise::{candidate::Candidate, sentences},
-    baseline::{SPEED_THRESHOLD, speeds},
-    memory_parts, units,
+    advise::sentences,
+    memory_parts,
+    setting::{SPEED_THRESHOLD, SettingResult, ratio_text, speeds},
+    units,
 };
 
 /// Smallest reduction of peak memory that counts as a saving, as a share.
@@ -17,7 +18,7 @@ const MIN_SAVING: f64 = memory_parts::MIN_REPORTED_SHARE;
 pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let mut findings = Vec::new();
     for choice in context.choices {
-        let is_f32_with = |candidate: &Candidate<'_, '_>, matmul| {
+        let is_f32_with = |candidate: &SettingResult<'_, '_>, matmul| {
             let setting = &candidate.row().cell.setting;
             setting.precision() == Precision::True32 && setting.matmul() == matmul
         };
@@ -28,7 +29,7 @@ pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<
             has_choice && one.is_within_budget() && is_f32_with(&one.candidate, MatmulPrecision::High)
         });
         for high in high.map(|one| &one.candidate) {
-            let same = |candidate: &&Candidate<'_, '_>| {
+            let same = |candidate: &&SettingResult<'_, '_>| {
                 alike(candidate.row(), high.row(), &[Axis::Matmul, Axis::Seed])
             };
             let mut highest = all.iter().map(|one| &one.candidate);
@@ -45,8 +46,8 @@ pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<
 /// Formats the speed-up of the second setting over the first; `None` unless it is significant.
 fn describe_speed_up(
     context: &Context<'_, '_, '_>,
-    slow: &Candidate<'_, '_>,
-    fast: &Candidate<'_, '_>,
+    slow: &SettingResult<'_, '_>,
+    fast: &SettingResult<'_, '_>,
 ) -> Option<String> {
     let speed = context.group.speed;
     let (slow, fast) = (slow.values(speed), fast.values(speed));
@@ -57,8 +58,7 @@ fn describe_speed_up(
         Better::Higher => hodges_lehmann_ratio(&fast, &slow),
         Better::Lower => hodges_lehmann_ratio(&slow, &fast),
     }?;
-    (verdict == Verdict::Improved)
-        .then(|| format!("{} as fast as with matmul highest", sentences::times(&ratio)))
+    (verdict == Verdict::Improved).then(|| format!("{} as fast as with matmul highest", ratio_text(&ratio)))
 }
 
 pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
@@ -124,7 +124,7 @@ fn with_lower_peak<'r, 'a>(
     let finding = |((row, other), saved): ((&'r Row<'a>, &'r Row<'a>), Option<Estimate>)| {
         let text = format!(
             "{} the peak memory of {}; {}",
-            sentences::times(&saved?),
+            sentences::memory_text(memory, &saved?),
             group.label(other, &[Axis::Seed]),
             time_change(group.speed, row, other)
         );
@@ -174,7 +174,7 @@ fn time_change(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
     match known {
         None => "its time was not measured".to_owned(),
         Some((Verdict::Improved | Verdict::Regressed, ratio)) => {
-            format!("{} the time", sentences::times(&ratio))
+            format!("{} the time", ratio_text(&ratio))
         }
         Some((Verdict::Unchanged, _)) => {
             format!("the same time within {:.0} %", 100.0 * SPEED_THRESHOLD)

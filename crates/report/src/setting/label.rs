@@ -1,0 +1,43 @@
+//! Labels of settings.
+
+use mantissa_core::{Axis, MatmulPrecision};
+
+use super::SettingResult;
+use crate::{Group, Row};
+
+/// Axes whose values change the work itself. Settings are compared only if these are equal.
+pub(crate) const WORK_AXES: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
+
+/// Sets the labels, without the axes that do not vary between the settings.
+pub(super) fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_>]) {
+    let varies = |axis: Axis| {
+        settings
+            .windows(2)
+            .any(|pair| pair[0].row().axis(axis) != pair[1].row().axis(axis))
+    };
+    let left_out: Vec<Axis> = Axis::ALL
+        .iter()
+        .copied()
+        .filter(|axis| *axis == Axis::Seed || !varies(*axis))
+        .collect();
+    for setting in settings {
+        let label = group.label(setting.row(), &left_out);
+        setting.label = match label.is_empty() {
+            true => setting.row().cell.setting.precision().name().to_owned(),
+            false => label,
+        };
+    }
+}
+
+/// Returns the label that distinguishes a row's setting from others that do the same work, or its precision if no axis varies.
+pub(crate) fn label_within_work(group: &Group<'_>, row: &Row<'_>) -> String {
+    let left_out = [&WORK_AXES[..], &[Axis::Seed]].concat();
+    let (setting, precision) = (&row.cell.setting, row.cell.setting.precision());
+    if !group.axes.iter().all(|axis| left_out.contains(axis)) {
+        return group.label(row, &left_out);
+    }
+    match setting.get(Axis::Matmul) {
+        Some(matmul) if precision.allows(MatmulPrecision::High) => format!("{precision} · {matmul}"),
+        _ => precision.name().to_owned(),
+    }
+}

@@ -1,0 +1,283 @@
+//! A setting: the cells of a workload that differ only in the seed, and their comparison with the baseline.
+
+mod accuracy_verdict;
+mod comparison;
+mod label;
+mod ratio_text;
+mod spot;
+
+pub(crate) use accuracy_verdict::AccuracyVerdict;
+pub(crate) use comparison::{Comparison, SPEED_THRESHOLD, compare, has_accuracy, speeds};
+pub(crate) use label::{WORK_AXES, label_within_work};
+pub(crate) use ratio_text::{certainty, ratio_text};
+pub(crate) use spot::Spot;
+
+use mantissa_analysis::{Estimate, Verdict, hodges_lehmann_ratio};
+use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, Status};
+
+use crate::{Group, Row};
+
+/// Cells that differ only in the seed. Tables, figures, headlines and advice take every number of a setting from here.
+#[derive(Debug, Clone)]
+pub(crate) struct SettingResult<'g, 'a> {
+    comparison: &'g Comparison,
+    /// Rows, one per seed, without the seeds that did not run unless none ran; never empty.
+    pub seeds: Vec<&'g Row<'a>>,
+    /// Baseline row with the same seed, for each of [`Self::seeds`]; `None` if the baseline did not finish for that seed.
+    bases: Vec<Option<&'g Row<'a>>>,
+    /// Label that distinguishes the setting from the others of the selection.
+    pub label: String,
+}
+
+impl<'g, 'a> SettingResult<'g, 'a> {
+    /// Returns the settings of a group with a row that `accepts`, in plan order. The labels leave out axes that do not vary between them.
+    pub fn all(group: &'g Group<'a>, accepts: impl Fn(&Row<'a>) -> bool) -> Vec<Self> {
+        let mut settings: Vec<Self> = group
+            .comparisons
+            .iter()
+            .filter(|comparison| comparison.rows.iter().any(|row| accepts(&group.rows[*row])))
+            .map(|comparison| Self::new(group, comparison))
+            .collect();
+        label::set_labels(group, &mut settings);
+        settings
+    }
+
+    fn new(group: &'g Group<'a>, comparison: &'g Comparison) -> Self {
+        let row = |index: usize| &group.rows[index];
+        let both = || comparison.rows.iter().zip(&comparison.baselines);
+        let any_ran = both().any(|(index, _)| ran(row(*index)));
+        let known = both().filter(|(index, _)| !any_ran || ran(row(**index)));
+        let (seeds, bases) = known.map(|(index, base)| (row(*index), base.map(row))).unzip();
+        Self {
+            comparison,
+            seeds,
+            bases,
+            label: String::new(),
+        }
+    }
+
+    /// Returns the row of the first seed.
+    pub fn row(&self) -> &'g Row<'a> {
+        self.seeds[0]
+    }
+
+    /// Returns the ids of the setting's cells.
+    pub fn cells(&self) -> Vec<CellId> {
+        self.seeds.iter().map(|row| row.cell.id.clone()).collect()
+    }
+
+    /// Returns the seeds that finished, or all seeds if none did. All estimates are computed from these.
+    pub fn effective_seeds(&self) -> impl Iterator<Item = &'g Row<'a>> {
+        let any = self.seeds.iter().any(|row| row.is_ok());
+        self.seeds.iter().copied().filter(move |row| !any || row.is_ok())
+    }
+
+    /// Returns each effective seed with the baseline row of the same seed. Skips the seeds for which the baseline did not finish.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'g Row<'a>, &'g Row<'a>)> {
+        let any = self.seeds.iter().any(|row| row.is_ok());
+        let both = self.seeds.iter().zip(&self.bases);
+        both.filter(move |(row, _)| !any || row.is_ok())
+            .filter_map(|(row, base)| Some((*row, (*base)?)))
+    }
+
+    /// Returns the number of seeds for which the baseline did not finish.
+    pub fn seeds_without_baseline(&self) -> usize {
+        self.bases.iter().filter(|base| base.is_none()).count()
+    }
+
+    /// Returns `true` if the other settings of the work are compared with this one.
+    pub fn is_baseline(&self) -> bool {
+        self.comparison.is_baseline
+    }
+
+    /// Returns the index of the work: settings with the same index do the same work.
+    pub fn work(&self) -> usize {
+        self.comparison.work
+    }
+
+    /// Returns the number of processes over all seeds.
+    pub fn processes(&self) -> usize {
+        self.seeds.iter().map(|row| row.processes()).sum()
+    }
+
+    /// Returns the finite values that the processes of all effective seeds recorded for a metric.
+    pub fn values(&self, metric: MetricName) -> Vec<f64> {
+        let values = self.effective_seeds().flat_map(|row| row.values(metric));
+        values.filter(|value| value.is_finite()).collect()
+    }
+
+    /// Returns the maximum over processes.
+    pub fn maximum(&self, metric: MetricName) -> Option<f64> {
+        self.values(metric).into_iter().max_by(f64::total_cmp)
+    }
+
+    /// Returns the value of a metric. With one seed, this is the estimate of its row. With several, this is the mean over seeds of an accuracy,
+    /// a loss or a perplexity and the median over seeds of any other metric, with the range over seeds as whiskers.
+    pub fn spot(&self, metric: MetricName) -> Option<Spot> {
+        let spots: Vec<Spot> = self
+            .effective_seeds()
+            .filter_map(|row| Spot::of(row.metric(metric)?))
+            .collect();
+        Spot::over_seeds(&spots, metric.is_learned())
+    }
+
+    /// Returns the estimate of the only effective seed; `None` for several seeds, whose value is [`Self::spot`].
+    pub fn estimate(&self, metric: MetricName) -> Option<&'g Estimate> {
+        let mut seeds = self.effective_seeds();
+        match (seeds.next(), seeds.next()) {
+            (Some(only), None) => only.metric(metric),
+            _ => None,
+        }
+    }
+
+    /// Returns the value of [`Self::spot`].
+    pub fn value(&self, metric: MetricName) -> Option<f64> {
+        self.spot(metric).map(|spot| spot.value)
+    }
+
+    /// Returns the speed relative to the baseline over the processes of both, for the seeds that both finished.
+    pub fn speed_up(&self) -> Option<&'g Estimate> {
+        self.comparison.speed_up.as_ref()
+    }
+
+    /// Returns the verdict on the speed relative to the baseline. The comparisons of a table form one family of tests.
+    pub fn speed_verdict(&self) -> Option<Verdict> {
+        self.comparison.speed_verdict
+    }
+
+    /// Returns the peak memory relative to the baseline.
+    pub fn memory_ratio(&self) -> Option<&'g Estimate> {
+        self.comparison.memory_ratio.as_ref()
+    }
+
+    /// Returns the test accuracy lost against the baseline as a share of the examples, positive if the setting is worse: the mean over the
+    /// seeds. `None` unless the loss is known for every seed.
+    pub fn accuracy_loss(&self) -> Option<&'g Estimate> {
+        self.comparison.accuracy_loss.as_ref()
+    }
+
+    /// Returns the verdict on the test accuracy; `None` for the baseline and if the accuracies were not measured.
+    pub fn accuracy_verdict(&self) -> Option<AccuracyVerdict> {
+        self.accuracy_loss()
+            .filter(|_| !self.is_baseline())
+            .map(AccuracyVerdict::of)
+    }
+
+    /// Returns the violated expectations of the suite, or else the reason for the status of the first seed that did not finish.
+    pub fn remark(&self) -> String {
+        let unexpected = self.seeds.iter().find(|row| !row.unexpected.is_empty());
+        let unfinished = self.seeds.iter().find(|row| !row.is_ok());
+        unexpected
+            .or(unfinished)
+            .map(|row| row.remark())
+            .unwrap_or_default()
+    }
+
+    /// Returns the notes on the seeds, each once.
+    pub fn notes(&self) -> Vec<&'g str> {
+        let mut notes: Vec<&str> = Vec::new();
+        for note in self.seeds.iter().flat_map(|row| &row.notes) {
+            if !notes.contains(&note.as_str()) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
+    /// Returns the values of a metric of the setting and of its baseline, for the seeds that both finished.
+    pub fn values_with_baseline(&self, metric: MetricName) -> [Vec<f64>; 2] {
+        [
+            self.pairs().flat_map(|(row, _)| row.values(metric)).collect(),
+            self.pairs().flat_map(|(_, base)| base.values(metric)).collect(),
+        ]
+    }
+
+    /// Returns the ratio of a metric to that of another setting: the Hodges–Lehmann ratio between the processes of the seeds that both
+    /// finished.
+    pub fn ratio_to(&self, other: &Self, metric: MetricName) -> Option<Estimate> {
+        let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+        for row in self.effective_seeds() {
+            let mut others = other.effective_seeds();
+            if let Some(same_seed) = others.find(|other| other.cell.seed == row.cell.seed) {
+                mine.extend(row.values(metric));
+                theirs.extend(same_seed.values(metric));
+            }
+        }
+        hodges_lehmann_ratio(&mine, &theirs)
+    }
+
+    /// Returns the ratio of a metric to the baseline's.
+    pub fn ratio(&self, metric: MetricName) -> Option<Estimate> {
+        let [mine, theirs] = self.values_with_baseline(metric);
+        hodges_lehmann_ratio(&mine, &theirs)
+    }
+
+    /// Returns the ratio by which the setting is faster or cheaper than its baseline; above 1 if it is better.
+    pub fn advantage(&self, metric: MetricName) -> Option<Estimate> {
+        let [mine, theirs] = self.values_with_baseline(metric);
+        match metric.better() {
+            Better::Higher => hodges_lehmann_ratio(&mine, &theirs),
+            Better::Lower => hodges_lehmann_ratio(&theirs, &mine),
+        }
+    }
+
+    /// Returns the distance from the baseline: the bits of weights and operands that the setting gives up, then the number of axes that
+    /// differ. The baseline itself has the smallest distance.
+    pub fn distance(&self) -> (u32, usize) {
+        let Some((row, base)) = self.pairs().next() else {
+            return (u32::MAX, usize::MAX);
+        };
+        let fewer =
+            |bits: fn(&Setting) -> u32| bits(&base.cell.setting).saturating_sub(bits(&row.cell.setting));
+        let lost_bits = fewer(|setting| setting.precision().parameters().significand_bits())
+            + fewer(|setting| setting.precision().parameters().exponent_bits())
+            + fewer(|setting| Requested::of(setting).operand_bits)
+            + fewer(|setting| Requested::of(setting).exponent_bits);
+        let differs = |axis: &&Axis| row.axis(**axis) != base.axis(**axis);
+        (lost_bits, Axis::ALL.iter().filter(differs).count())
+    }
+
+    /// Returns the status of the first seed that did not finish; `None` if all finished.
+    pub fn failure(&self) -> Option<&'static str> {
+        self.seeds
+            .iter()
+            .find(|row| !row.is_ok())
+            .map(|row| row.status_name())
+    }
+
+    /// Returns the status from [`Self::failure`], with a count for several seeds: `1 of 3 diverged`.
+    pub fn failure_text(&self) -> Option<String> {
+        let status = self.failure()?;
+        let count = self
+            .seeds
+            .iter()
+            .filter(|row| row.status_name() == status)
+            .count();
+        Some(match self.seeds.len() {
+            1 => status.to_owned(),
+            all => format!("{count} of {all} {status}"),
+        })
+    }
+
+    /// Returns the status of the first seed that did not finish, with the number of unfinished seeds and the reason:
+    /// `diverged for 1 of 3 seeds: the loss is not finite`. `None` if all finished.
+    pub fn failure_with_reason(&self) -> Option<String> {
+        let unfinished: Vec<&&Row<'_>> = self.seeds.iter().filter(|row| !row.is_ok()).collect();
+        let first = unfinished.first()?;
+        let of_seeds = match self.seeds.len() {
+            1 => String::new(),
+            seeds => format!(" for {} of {seeds} seeds", unfinished.len()),
+        };
+        let why = first.reason.as_deref().map(|why| format!(": {why}"));
+        Some(format!(
+            "{}{of_seeds}{}",
+            first.status_name(),
+            why.unwrap_or_default()
+        ))
+    }
+}
+
+/// Returns `true` if a row started. A skipped row did not.
+pub(crate) fn ran(row: &Row<'_>) -> bool {
+    row.status.is_some_and(|status| status != Status::Skipped)
+}
