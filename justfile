@@ -67,7 +67,7 @@ bench-page *CELLS_AND_SAMPLES:
 bench-compare *CELLS:
     cargo run --release --quiet -p mantissa-gate --example compare_speed -- {{CELLS}}
 
-# Measure false alarms and power of the gate: a program compared with itself, and with more work in one cell; takes two hours.
+# Measure false alarms and power of the gate: compares a program with itself and with a version that does more work in one cell (two hours).
 bench-gate FOLDER *COMPARISONS:
     cargo build --release --quiet -p mantissa --example worsened
     .ci/gate-noise {{FOLDER}} {{COMPARISONS}}

@@ -58,8 +58,8 @@ install_browser() { command -v chromium >/dev/null || install_packages chromium;
 
 install_lavapipe() { ls /usr/share/vulkan/icd.d/lvp_icd.* /usr/include/vulkan/vk_layer.h >/dev/null 2>&1 || install_packages libvulkan-dev mesa-vulkan-drivers; }
 
-# Sets MANTISSA_TORCH to a Python with PyTorch and the peer's test dependencies. The first that works counts: the value of MANTISSA_TORCH,
-# peers/.venv (peers/README.md), or one under target/, which is installed if necessary (6 GB).
+# Sets MANTISSA_TORCH to a Python with PyTorch and the peer's test dependencies. Uses the first of these that works: the value of MANTISSA_TORCH,
+# peers/.venv (peers/README.md), or an environment under target/, which is installed if necessary (6 GB).
 install_pytorch() {
     local python
     for python in "${MANTISSA_TORCH:-}" "$PWD/peers/.venv/bin/python" "$tools/pytorch/bin/python"; do
@@ -70,7 +70,8 @@ install_pytorch() {
     "$MANTISSA_TORCH" -m pip install --quiet './peers/pytorch[test]'
 }
 
-# Sets MANTISSA_CUDA_TOOLKIT to a folder with NVRTC, ptxas and nvdisasm, unless it is set to one. Installs them under target/ (0.6 GB).
+# If MANTISSA_CUDA_TOOLKIT is not a folder with nvdisasm, installs NVRTC, ptxas and nvdisasm under target/ (0.6 GB) and sets the variable to their
+# folder.
 install_cuda_compilers() {
     test ! -x "${MANTISSA_CUDA_TOOLKIT:-}/bin/nvdisasm" || return 0
     test -x "$tools/cuda/bin/python" || python3 -m venv "$tools/cuda"
@@ -96,13 +97,14 @@ seconds_per_line() {
     done
 }
 
-# The lanes of .ci/lanes, in the order in which they run.
+# Prints the lanes (scripts of .ci/lanes, one per group of tests), in the order in which they run.
 all_lanes() { basename --multiple .ci/lanes/*; }
 
 # lane_header NAME KEY: prints the value of a `# KEY: VALUE` line of a lane.
 lane_header() { sed -n "s/^# $2: //p" ".ci/lanes/$1"; }
 
-# run_lanes NAME…: runs lanes one after the other, and `lavapipe`, which uses one core, in parallel. Kills a lane at its header's time limit.
+# run_lanes NAME…: runs lanes one after the other; `lavapipe`, which uses one core, runs in parallel to them. Kills a lane that exceeds the time
+# limit in its header.
 run_lanes() {
     local name failed=() lavapipe=
     for name in "$@"; do

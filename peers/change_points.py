@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Reference results for the change points of crates/analysis, from MongoDB's signal-processing-algorithms 2.1.6.
 
-Writes crates/analysis/tests/golden/change_points.json: histories, and the change points that E-divisive of the package finds with the significance
-level and the number of shuffles of crates/analysis. The package computes the p-value only from the shuffles, without the observed order: four
-of 999 shuffles give 0.004. The package needs numpy below 2.
+Writes crates/analysis/tests/golden/change_points.json: histories, and the change points that E-divisive of the package finds with the
+significance level and the number of shuffles of crates/analysis. The package's p-value is the share of shuffles that can be split as clearly,
+without counting the observed order: four of 999 shuffles give 0.004. The package needs numpy below 2.
 """
 
 import json

@@ -94,7 +94,8 @@ impl UserWorkload for Sides {
     fn forward(&self, net: &Net, points: Tensor<2>) -> Tensor<2> {
         assert!(!has_regression("fails"), "deliberate failure");
         let hidden = activation::relu(net.first.forward(points));
-        // The other matmuls are multiplied by zero and added, because a replay skips operations that the output does not depend on.
+        // Mantissa records this function and replays only operations on which the output depends. Therefore, the results of the other matmuls are
+        // multiplied by zero and added.
         let others = MATMULS + extra_matmuls() - 1;
         let hidden = (0..others).fold(net.second.forward(hidden.clone()), |sum, _| {
             sum + net.second.forward(hidden.clone()) * 0.0

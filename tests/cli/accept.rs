@@ -1,4 +1,4 @@
-//! `just gpu-accept` on a machine without a GPU: it reports what is missing, and its output is complete.
+//! `just gpu-accept` on a machine without a GPU: it reports the missing component, and writes a complete archive.
 #![cfg(target_os = "linux")]
 
 use std::{

@@ -202,7 +202,7 @@ fn assert_class(suite: &str, axes: &[&str], expected: (&str, &str)) {
     }
 }
 
-/// Checks every class without fusion. Fusion uses the same kernels, so only the classes in `fused` are checked with fusion too.
+/// Checks every class without fusion, and the classes in `fused` also with fusion. A few classes are enough, because fusion uses the same kernels.
 fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
     let plain = CLASSES.iter().map(|class| (class, "fusion=off"));
     for ((class, operands, sums), fusion) in plain.chain(fused.iter().map(|class| (class, "fusion=on"))) {
@@ -255,7 +255,7 @@ fn kernels_are_fused_only_with_fusion_on() {
     assert_eq!(fused("fusion=off"), 0);
 }
 
-/// Returns the status and reason of the cell with a failing driver or compiler.
+/// Returns the status and reason of a cell for which a variable of the stand-in makes the driver or the compiler fail.
 fn status_with(variable: &str, value: &str) -> (String, String) {
     let dir = TestDir::new();
     let output = matmul_on_standin(&dir, &["precision=32-true", "matmul=highest", "fusion=off"])
@@ -317,7 +317,7 @@ fn metric(record: &Value, name: &str) -> f64 {
 
 #[test]
 fn device_oom_in_a_training_step_reports_the_peak_and_a_hint() {
-    // The first limit has room for the weights and some scalars, the second also for the first part of a step.
+    // With 16 MiB of device memory, only the weights and some scalars can be allocated; with 22 MiB, also the first tensors of a training step.
     for (mebibytes, peak) in [("16", WEIGHTS..=WEIGHTS + 256.0), ("22", 4.0 * WEIGHTS..=20e6)] {
         let record = training(&["fusion=off"], mebibytes);
         assert_eq!(record["status"], "oom", "{record}");
@@ -636,7 +636,7 @@ mod long {
     fn fused_attention_multiplies_in_the_format_of_its_inputs() {
         let sources_for =
             |precision, fusion| attention_sources(&[precision, "matmul=highest", "attention=fused", fusion]);
-        // Only f16 queries use matrix units. Other formats are multiplied in their own type, on ordinary units.
+        // Only f16 queries use matrix units. Queries in other formats are multiplied in their own format, on ordinary units.
         for (precision, fusion, format, other) in [
             ("precision=32-true", "fusion=off", "float", "__nv_bfloat16"),
             ("precision=32-true", "fusion=on", "float", "__nv_bfloat16"),

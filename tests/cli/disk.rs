@@ -1,4 +1,4 @@
-//! Runs on a full disk, simulated with the system's limit on the file size. With a full disk and with a limit, a write fails partway.
+//! Runs on a full disk, simulated with the system's limit on the file size. Like a full disk, the limit makes a write fail after some bytes.
 #![cfg(target_os = "linux")]
 
 use crate::{

@@ -42,13 +42,13 @@ fn dir_with_suite() -> TestDir {
     dir
 }
 
-/// Logit of the first class. The other logits of an image are about equal to each other. Those of images 3 to 5 of the eight are smaller than
-/// this constant (1.60 to 1.66 × 10⁸), and those of the other images are larger (at least 1.82 × 10⁸; PyTorch, in f32).
+/// Logit of the first class. The nine other logits of an image are about equal. In images 3 to 5 of the eight images, they are smaller than
+/// this constant (1.60 to 1.66 × 10⁸); in the other images, they are larger (at least 1.82 × 10⁸). Computed with PyTorch in f32.
 const FIRST_CLASS: f32 = 1.745e8;
 
 /// Writes a checkpoint of the suite's model, without the tensor `leave_out`. Values are small, exact in all formats, and repeat after 64.
 /// If `classes_are_alike` is true, the logit of the first class is the constant [`FIRST_CLASS`]. The other logits grow with the brightness
-/// of the image. Each exceeds the previous one by less than bf16 resolves.
+/// of the image, and from class to class by less than bf16 can represent.
 fn write_checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
     let mut tensors: Vec<(String, Vec<usize>)> = vec![];
     let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
@@ -163,7 +163,7 @@ fn weights_are_loaded_evaluated_and_compared_with_f32() {
     );
     assert!(output.status.success(), "{}", stderr(&output));
     let records = dir.records("run");
-    // Values of the layers, four bytes each: 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10.
+    // Number of values in each layer, of four bytes each: 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10.
     let numbers = 31 + 26 + 26 + 44 + 88 + 160 + 50;
     for record in &records {
         assert_eq!(
@@ -183,7 +183,7 @@ fn weights_are_loaded_evaluated_and_compared_with_f32() {
     assert!(agreement[0].is_null(), "f32 is not compared with itself");
     assert_eq!(agreement[1]["n"], 6);
     for record in &records {
-        // The f32 reference pass does not change the verdict.
+        // `agreement` needs an additional pass in f32, which must not change the verdict on the executed precision.
         assert_eq!(record["executed"]["verdict"], "as-requested", "{record:#}");
     }
     let command = records[1]["command"].as_str().unwrap();
@@ -271,7 +271,7 @@ fn peak_memory_grows_less_than_the_corpus() {
     let vocabulary = [&vocabulary[..], &words].concat().join("\n");
     fs::write(dir.path("vocab.txt"), vocabulary).unwrap();
     let sentence = words.join(" ");
-    // The smaller corpus is several times as large as the text that is encoded at a time.
+    // The text is encoded in blocks. Even the smaller corpus is several times as large as a block.
     let peak = |megabytes: usize| {
         let name = format!("corpus{megabytes}");
         let text = format!("{sentence}\n").repeat((megabytes << 20) / sentence.len());

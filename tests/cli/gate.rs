@@ -589,7 +589,7 @@ mod long {
             "{}",
             stderr(&rejected)
         );
-        // Another program cannot measure the candidate.
+        // A program other than the one that measured the candidate cannot measure it again.
         let mut arguments = arguments[..6].to_vec();
         arguments.push("--json");
         let other = dir.run(&arguments);

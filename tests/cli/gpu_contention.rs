@@ -92,8 +92,8 @@ fn busy_wait_waits_for_the_other_process_to_finish() {
 #[test]
 fn a_warm_gpu_cools_down_before_the_next_cell() {
     let dir = TestDir::new();
-    // The first two readings of the temperature are for `environment.json` and before the first cell: 40 °C. Later readings, during the
-    // measurement of the idle power and before the second cell, return 70 °C.
+    // The first two readings of the temperature (for `environment.json`, and before the first cell) return 40 °C. Later readings (during the
+    // measurement of the idle power, and before the second cell) return 70 °C.
     matmul_run(&dir, &["--cool-down", "0.5"], "temperature 40*2 70")
         .output()
         .unwrap();

@@ -1,4 +1,4 @@
-//! Signals to a run whose worker or peer hangs, and to a run that records skipped cells; a run whose folder is renamed.
+//! Signals to a run that records skipped cells, or whose worker or peer (the program of `--peer`) hangs. Also renames the folder of a run.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -53,7 +53,7 @@ fn unique_sleep() -> String {
     format!("sleep {}", 1_000_000 + std::process::id())
 }
 
-/// Peer script that responds to the first requests and fails all others.
+/// Peer script that responds to requests for its name and its clock, and fails all others.
 const RESPONSES: &str = r#"while read request; do
 case "$request" in
 *about*) echo '{"answer":{"name":"Shell 1"}}';;

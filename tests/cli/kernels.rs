@@ -108,8 +108,8 @@ fn precompile_fails_if_kernels_cannot_be_compiled() {
 
 #[test]
 fn precompile_fails_for_a_rejected_kernel_that_is_not_launched() {
-    // With the first text, the compiler rejects candidates of the cell and of four checks, which the autotuner could skip. With the second
-    // text, it rejects a kernel without alternatives.
+    // The compiler rejects kernels whose source contains the text. `__shared__` is in candidate kernels of the cell and of four kernel checks,
+    // which the autotuner could replace by other candidates. `copy_kernel` is a kernel without alternatives.
     for (text, counts) in [
         ("__shared__", "kernels compiled: 1 tasks, 0 skipped, 5 failed"),
         ("copy_kernel", "kernels compiled: 4 tasks, 0 skipped, 2 failed"),
@@ -170,7 +170,7 @@ fn a_damaged_or_unwritable_kernel_cache_is_only_a_warning() {
     );
 }
 
-/// Runs the cell with checks of its candidates under a fault of the stand-in, and returns the record and the checks.
+/// Runs the cell and the checks of its candidate kernels, with a fault of the stand-in if given. Returns the record and the results of the checks.
 fn run_with_checks(fault: Option<(&str, &str)>, limit_minutes: f64) -> (Value, Vec<Value>) {
     let dir = TestDir::new();
     let suite = fs::read_to_string(dir.path("suites/kernels/matmul.toml")).unwrap();

@@ -40,7 +40,7 @@ fn training_memory_is_broken_down_into_parts() {
     assert!(bytes(mixed, "activations") < 0.95 * bytes(single, "activations"));
     assert!(near(bytes(half, "weights"), 0.5 * weights));
     assert!(near(bytes(half, "optimizer"), 0.5 * optimizer));
-    // The measured memory is at most 10 % above the estimate from shapes, which ignores handles and the graph.
+    // The measured memory is at most 10 % above the estimate from shapes, which ignores tensor handles and the autodiff graph.
     for part in ["weights", "gradients", "optimizer", "activations"] {
         let ratio = bytes(single, part) / bytes(single, &format!("estimated_{part}"));
         assert!((0.99..1.1).contains(&ratio), "{part}: {ratio}");

@@ -162,13 +162,14 @@ fn energy_is_recorded_in_total_and_above_idle() {
 #[test]
 fn idle_power_is_read_until_steady_and_kept_on_resume() {
     let dir = TestDir::new();
-    // The power drops over 150 readings, so it is not steady in the first two and a half seconds, even if a busy machine samples slowly.
+    // The idle power falls from 400 W to 100 W over 150 readings, so it is not steady in the first two and a half seconds, even if a busy
+    // machine samples slowly.
     let lines = format!("{REGULAR_DEVICE}instant 300000\nidle 400000-2000*150 100000");
     let idle_watts = |output: Output| value(&only_record(&dir, &output), "idle_watts");
     let first = matmul_run(&dir, &["-a", "size=16"], &lines).output().unwrap();
     let first = idle_watts(first).unwrap();
     assert!((95.0..110.0).contains(&first), "{first} W");
-    // Remove the record. The idle power is kept with the run.
+    // Without its record, the cell runs again. It must use the idle power that the run folder stores.
     std::fs::write(dir.path("run/records.jsonl"), "").unwrap();
     let warm = format!("{REGULAR_DEVICE}instant 300000\nidle 180000");
     let resumed = nvml_command(&dir, &["run", "--resume", "run"], &warm)
@@ -179,7 +180,7 @@ fn idle_power_is_read_until_steady_and_kept_on_resume() {
 
 #[test]
 fn busy_determines_the_status_of_a_disturbed_cell() {
-    // The driver lists another process only in the worker, from its third list to its sixth.
+    // Of the calls that list processes, the third to the sixth in a process list another process. Only the worker makes so many calls.
     let lines = format!("{REGULAR_DEVICE}process 4711 2000 3 6");
     let mut results = vec![];
     for busy in ["warn", "fail", "wait"] {
@@ -223,7 +224,7 @@ fn oom_next_to_another_process_fails_with_busy_fail() {
 
 #[test]
 fn idle_power_is_not_recorded_if_another_process_computes() {
-    // The driver lists the process from its first or its second list on.
+    // The first or the second call that lists processes, and all later ones, list another process.
     for from in ["1", "2"] {
         let dir = TestDir::new();
         let lines = format!("{REGULAR_DEVICE}process 4711 2000 {from}");

@@ -48,7 +48,7 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
         .env("LD_LIBRARY_PATH", libraries)
         .env("CUDA_PATH", compilers)
         .env("STANDIN_REAL_NVRTC", compilers.join("lib/libnvrtc.so.13"))
-        // This driver is at least as new as every release of NVRTC 13.
+        // The driver reports CUDA 13.99, so it is at least as new as every release of NVRTC 13.
         .env("STANDIN_CUDA", "13990")
         .env("STANDIN_SOURCES", &sources)
         .output()
@@ -62,7 +62,6 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
         }
         let ptx = fs::read_to_string(&path).unwrap();
         let name = entry_point(&ptx);
-        // Kernels with the same arithmetic differ in their sizes and strides.
         let multiplies_matrices = ["matmul", "conv", "attention"]
             .iter()
             .any(|part| name.contains(part));

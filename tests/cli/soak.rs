@@ -24,10 +24,10 @@ const CELLS: usize = 2_000;
 /// Number of times that the run itself is killed.
 const RESUMES: u32 = 3;
 
-/// Seconds of random kills, unless `MANTISSA_SOAK_SECONDS` is set.
+/// Duration of the random kills in seconds, unless `MANTISSA_SOAK_SECONDS` is set.
 const SECONDS: u64 = 600;
 
-/// Cells that take about as long as the random kills.
+/// Suite whose cells together take about as long as the period of random kills.
 const SUITE: &str = r#"
 title = "Many small matrix products"
 question = "Is every cell recorded exactly once while processes are killed?"
@@ -119,7 +119,7 @@ fn sweep_with_kills(cells: usize, duration: Duration, kill_interval_ms: Range<u6
     kills
 }
 
-/// Checks that every line is a record, and that every cell has one `ok` as its last attempt, with readable samples.
+/// Checks that every line is a record, and that of the attempts of each cell the last one, and no other, is `ok` and has readable samples.
 fn check(dir: &TestDir, cells: usize) -> usize {
     let text = fs::read_to_string(dir.path("run/records.jsonl")).unwrap();
     let records: Vec<Record> = text

@@ -11,18 +11,18 @@
  *
  * and for the last device or slice:
  *
- *   total BYTES                     memory VALUES   bytes in use        power VALUES    mW, the averaged reading
- *   instant VALUES  mW, the field   energy VALUES   mJ                  clock VALUES    MHz, of the SMs
- *   idle VALUES     mW, instead of `power` and `instant` in a process without CUDA_VISIBLE_DEVICES, in which the utilisation is 0
+ *   total BYTES                     memory VALUES   bytes in use        power VALUES    mW, nvmlDeviceGetPowerUsage
+ *   instant VALUES  mW, field 186   energy VALUES   mJ                  clock VALUES    MHz, of the SMs
+ *   idle VALUES     mW, replaces `power` and `instant` in processes without CUDA_VISIBLE_DEVICES, where the utilisation is 0
  *   memory-clock VALUES  MHz        temperature VALUES  °C              throttle VALUES bits
  *   utilisation VALUES   %          ecc VALUES      uncorrected errors  limit mW        max-clock MHz
  *   persistence 0|1                 ecc-mode 0|1    mig 0|1
- *   process PID|self BYTES|hidden [FROM [TO]]       process that is listed in the calls FROM to TO
+ *   process PID|self BYTES|hidden [FROM [TO]]       process that the calls FROM to TO list; `self`: the caller, `hidden`: unknown size
  *   visitor PID BYTES [FROM [TO]]   the same, but not listed in a process with CUDA_VISIBLE_DEVICES
  *   rival PID BYTES [FROM [TO]]     the same, but only listed in a process with CUDA_VISIBLE_DEVICES
  *   no-processes                    the driver lists no processes
- *   fail WHAT FROM CODE [TO]        calls that fail, by the names above; `any` counts all calls on the device, `open` those
- *                                   that return its handle, `processes` those that list processes
+ *   fail WHAT FROM CODE [TO]        the calls FROM to TO for the quantity WHAT (a name above) return CODE. WHAT can also be `any`: all
+ *                                   calls on the device, `open`: those that return its handle, `processes`: those that list processes
  *
  * VALUES are the results of successive calls: `V` for one call, `V*N` for N calls, `V+D` rises by D at each call. The last one
  * applies to all later calls.

@@ -37,8 +37,8 @@ pub struct Tested {
     pub withheld: bool,
 }
 
-/// Tests a claim on pairs of settings, which form one family. If the true value of every pair equals a bound, the probability that any pair
-/// is confirmed or refuted is at most 5 %.
+/// Tests a claim on pairs of settings, with a correction for the number of pairs. If the true value of every pair equals a bound, the
+/// probability that any pair is confirmed or refuted is at most 5 %.
 ///
 /// A pair is confirmed if its 95 % interval lies completely within the bounds, and refuted if it lies completely outside. In addition, a
 /// test must reject the bound at 5 % after Holm's correction for the pairs. A pair without an interval is inconclusive. Deterministic
@@ -70,7 +70,7 @@ pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
 }
 
 /// Returns the result according to the interval alone, and the p-value of the bound that the interval excludes. If the interval excludes
-/// both bounds, returns the larger p-value. A p-value of NaN means that the pair is not a member of the family.
+/// both bounds, returns the larger p-value. A p-value of NaN means that the correction does not count the pair.
 fn finding_by_interval(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
     let interval = match (pair, estimate) {
         (Evidence::Counted(value), Some(_)) => Some(Interval {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(family(6)[0].finding, Finding::Confirmed);
         assert_eq!(family(7)[0].finding, Finding::Inconclusive);
         assert!(family(7)[0].withheld && !family(6)[0].withheld);
-        // Deterministic values and pairs without an interval are not members of the family.
+        // The correction does not count deterministic values and pairs without an interval.
         let mut family = vec![Evidence::Counted(2.0); 9];
         family.extend([times(1.5, 5), times(1.5, 1)]);
         assert_eq!(test_claim(&family, above(1.0))[9].finding, Finding::Confirmed);

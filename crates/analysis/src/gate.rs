@@ -35,15 +35,16 @@ use crate::{Doubt, Verdict, Welch, holm};
 /// *regressed* require an adjusted p-value of at most the level **and** an estimate beyond the threshold. *Unchanged* requires a 95 %
 /// interval within the threshold, not corrected for the family. Everything else is inconclusive.
 ///
-/// Cells with interleaved runs need no correction because both sides saw the same states of the machine. For times, rates and energies of
-/// other cells, the common shift is the median change over the cells of a metric (at least [`GATE_MIN_DRIFT_CELLS`]):
+/// Cells whose runs are interleaved need no correction because both sides saw the same states of the machine (clocks, load). For times,
+/// rates and energies of other cells, the common shift is the median change over the cells of a metric (at least [`GATE_MIN_DRIFT_CELLS`]):
 /// - A shift within the floor and [`GATE_MAX_DRIFT`] is attributed to the machine and subtracted.
-/// - Of the larger shifts, those above twice the median fence or [`GATE_MIN_PROGRAM_SHIFT`] are attributed to the program and kept.
+/// - Of the larger shifts, those above [`GATE_MIN_PROGRAM_SHIFT`] or, with enough fences, above twice the median fence are attributed to the
+///   program and kept.
 /// - In between, the cause of the shift is unknown. The shift is subtracted, and a finding requires a change of more than
 ///   [`GATE_MIN_PROGRAM_SHIFT`]. Smaller changes are *unchanged* or inconclusive ([`Doubt::Shared`]).
 ///
-/// An estimate is a finding only if it exceeds the limit both with and without the subtraction. It is *unchanged* only if it is within the
-/// threshold both with and without the subtraction.
+/// An estimate is a finding only if it exceeds the threshold (in the last case, also [`GATE_MIN_PROGRAM_SHIFT`]) both with and without the
+/// subtraction. It is *unchanged* only if it is within the threshold both with and without the subtraction.
 ///
 /// Deterministic values are requested bytes, errors on seeded inputs, and results of training with the same seed. If they agree in all
 /// processes of each side, they are not tested: any change beyond the threshold is a finding. If they vary, they are treated as

@@ -4,7 +4,7 @@ use mantissa_core::{FormatTrial, Layout};
 
 use crate::mcnemar;
 
-/// Largest loss, as a share of the examples, with which a format keeps the accuracy.
+/// Largest loss of accuracy, as a share of the examples, at which a format counts as keeping the accuracy.
 pub const TOLERATED_LOSS: f64 = 0.01;
 
 /// Significance level for a loss of accuracy.

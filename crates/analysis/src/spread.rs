@@ -10,7 +10,7 @@ const NORMAL_FACTOR: f64 = 1.482_602_218_505_602;
 pub const OUTLIER_BEYOND: f64 = 3.5;
 
 /// Returns the median absolute deviation (MAD) from the median, in the unit of the values and not scaled to a standard deviation. The
-/// result is at least the `resolution` of the clock, because times that the clock shows as equal can still differ by less.
+/// result is at least the `resolution` of the clock, because times that the clock shows as equal can differ by up to the resolution.
 pub fn median_absolute_deviation(sample: &Sample, resolution: f64) -> f64 {
     let median = sample.median();
     Sample::new(sample.sorted().iter().map(|value| (value - median).abs()))

@@ -5,8 +5,8 @@ use crate::mann_whitney;
 /// Number of run times in a window. It is large enough for a Mann–Whitney test of two windows to detect a shift of two standard deviations.
 const WINDOW: usize = 8;
 
-/// Largest relative difference of the medians of two windows that counts as settled even if it is significant. The drift check detects such
-/// differences.
+/// Largest relative difference of the medians of two windows that counts as settled even if it is significant. Small differences can add up
+/// to a drift, which [`crate::SerialDependence::drifts`] detects from 1 % on.
 const MAX_DIFFERENCE: f64 = 0.01;
 
 /// Significance level for the difference of two windows. It is also the rate at which two windows of settled times differ significantly by

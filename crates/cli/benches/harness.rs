@@ -1,6 +1,6 @@
 //! Measures the overhead of a cell: starting and ending a process, and the parent's bookkeeping, disk writes included.
-//! For comparison, it also times whole worker processes: one that runs a kernel and one that trains for a single step. This time is an
-//! upper bound on the time until the first step.
+//! For comparison, it also times whole worker processes: one that runs a kernel and one that trains for a single step. The time of the
+//! training worker is an upper bound on the time until its first step.
 
 use std::{
     collections::BTreeMap,

@@ -107,7 +107,7 @@ mod tests {
             2
         );
         assert_eq!(Exit::from_error(&anyhow::anyhow!("no suites")).code(), 2);
-        // The limit on processes is reached.
+        // The worker cannot be started, because the limit on the number of processes is reached.
         let refused = RunError::Worker(ErrorKind::WouldBlock.into());
         assert_eq!(Exit::from_error(&refused.into()).code(), 4);
         let unwritten = ReportError::Write {

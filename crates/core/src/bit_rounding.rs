@@ -9,9 +9,9 @@ pub struct BitRounding {
     pub lowest: u32,
     /// Number of f32 fraction bits that a normal value of the layout lacks.
     pub dropped: u32,
-    /// f32 bit pattern of the smallest subnormal value.
+    /// f32 bit pattern of the smallest subnormal value of the layout.
     pub smallest: u32,
-    /// f32 bit pattern of the largest finite value.
+    /// f32 bit pattern of the largest finite value of the layout.
     pub largest: u32,
 }
 
@@ -55,7 +55,7 @@ impl BitRounding {
         let rounded = if dropped < FRACTION {
             ordinary
         } else if dropped == FRACTION {
-            // Only the implicit leading 1 is kept. It is odd, so ties round up.
+            // The only significand bit that is kept is the implicit leading 1. This significand is odd, so ties round up.
             (magnitude + HIDDEN / 2) & !(HIDDEN - 1)
         } else if dropped == FRACTION + 1 && magnitude & (HIDDEN - 1) != 0 {
             // More than half of the smallest subnormal value rounds up; exactly half rounds to zero.

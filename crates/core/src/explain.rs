@@ -42,13 +42,13 @@ pub struct Example {
     pub written: &'static str,
     /// The number as an f64.
     pub input: f64,
-    /// True if the f64 is exact.
+    /// True if the f64 equals the number exactly.
     pub input_is_exact: bool,
     /// The number rounded to the format.
     pub rounded: Rounded,
 }
 
-/// Describes a format. The third example is twice the largest f16.
+/// Describes a format. The last of the rounded numbers, 65504·2, is twice the largest f16.
 pub fn explain(format: Format) -> Explanation {
     let examples = [
         ("1/3", 1.0 / 3.0, false),
@@ -156,7 +156,7 @@ impl fmt::Display for Explanation {
 }
 
 impl fmt::Display for Example {
-    /// Writes the rounded value and the class of rounding.
+    /// Writes the rounded value and the effect of the rounding.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", format_decimal(self.rounded.value))?;
         match self.rounded.class {
@@ -183,7 +183,7 @@ fn format_limit(x: f64) -> String {
 /// Formats all decimal places of `x`, or rounds to twenty decimal places if there are more.
 fn format_decimal(x: f64) -> String {
     const DECIMALS: usize = 20;
-    // A double has as many decimal places as binary places. The examples have fewer than 100.
+    // An f64 has as many digits after the point in decimal as in binary. The examples have fewer than 100.
     const ALL: usize = 100;
     if !x.is_finite() {
         return x.to_string();

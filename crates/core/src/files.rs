@@ -240,7 +240,7 @@ impl Replacement {
     /// # Errors
     /// An I/O error.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Other processes may write the same file at the same time.
+        // The name contains the process id, because other processes may write the same file at the same time.
         let part = path.with_added_extension(format!("{}.part", std::process::id()));
         if let Err(error) = fs::remove_file(&part)
             && error.kind() != ErrorKind::NotFound

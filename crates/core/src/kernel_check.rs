@@ -46,13 +46,13 @@ named! {
 /// Observations of a process that checked a candidate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedCandidate {
-    /// Shapes that were launched and compared.
+    /// Number of shapes that were launched and compared.
     pub shapes: u32,
     /// The launched kernels: one entry for each dtype of the operands.
     pub launched: Vec<CandidateKernel>,
     /// The first result that differs from float64.
     pub wrong: Option<String>,
-    /// Reason why the last of the rejected shapes was not launched.
+    /// Reason why a shape could not be launched; the last one if there are several such shapes.
     pub refused: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct KernelCheck {
     pub candidate: String,
     /// Verdict of the check.
     pub verdict: CheckVerdict,
-    /// Shapes that were launched and compared.
+    /// Number of shapes that were launched and compared.
     pub shapes: u32,
     /// Reason why the candidate did not pass.
     pub detail: Option<String>,
@@ -131,5 +131,5 @@ impl KernelCheck {
     }
 }
 
-/// Name of the environment variable that allows kernels without a check.
+/// Name of the environment variable that lets a run use kernels without a check.
 pub const UNCHECKED_KERNELS: &str = "MANTISSA_UNCHECKED_KERNELS";

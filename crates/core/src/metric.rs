@@ -191,7 +191,7 @@ metrics! {
 }
 
 impl MetricName {
-    /// Peak memory metrics, with the one of the articles first.
+    /// Peak memory metrics, beginning with the one that the articles report.
     pub const PEAK_MEMORY: [Self; 3] = [
         Self::AllocatorReservedPeakBytes,
         Self::DevicePeakBytes,

@@ -10,6 +10,6 @@ pub enum Phase {
     WarmUp,
     /// Runs the steps that are timed.
     Measure,
-    /// Tests the result.
+    /// Tests the trained model, or compares the results with a reference.
     Evaluate,
 }

@@ -40,7 +40,7 @@ pub enum SkipReason {
     /// GPUs accumulate in f16 only if the operands are f16.
     #[error("no GPU accumulates matmuls of bf16 operands in f16")]
     Bf16WithF16Accumulator,
-    /// The backend flex executes operations one by one.
+    /// The CPU backend (flex) executes operations one by one, without fusion.
     #[error("`fusion=on` does not exist on the flex backend")]
     NoFusionOnFlex,
     /// The axis value is valid but not implemented.
@@ -130,7 +130,8 @@ impl Setting {
     /// skipped.
     fn is_implemented(&self, axis: Axis) -> bool {
         match axis {
-            // To accumulate in f16, the CPU backend rounds after every multiplication. This is too slow for anything but a single kernel.
+            // To accumulate in f16, the CPU backend rounds after every multiplication. This is too slow for models, so on
+            // this backend only kernel workloads support it.
             Axis::Accumulator => {
                 let kernel = self.batch.is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex

@@ -1,5 +1,5 @@
-//! Fused attention on the CPU, computed in f32 for 16-bit formats. The work is split into pieces. A piece processes a range of queries of
-//! one head, and only its scores are in memory.
+//! Fused attention on the CPU, computed in f32 for 16-bit formats. The work is split into pieces, each of which processes a range of
+//! queries of one head. Each thread keeps only the scores of its current piece in memory.
 
 use burn::{
     backend::{
@@ -152,7 +152,7 @@ mod tests {
 
     type Tensors = [Tensor<4>; 3];
 
-    /// Returns random queries, keys and values of `[n, heads, queries, keys]`, as views of projections.
+    /// Returns random queries, keys and values of `n` sequences and `heads` heads, as views of projections.
     fn random_inputs([n, heads, queries, keys]: [usize; 4], dtype: DType) -> Tensors {
         let device = Device::flex();
         let random = |(positions, width)| {

@@ -37,7 +37,7 @@ fn copy_rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     contiguous_tensor(to, shape)
 }
 
-/// Returns the tensor, copied if more than half of its buffer is unused. Functions that process whole buffers call it first.
+/// Returns the tensor, copied if more than half of its buffer is unused. Call this before a whole buffer is processed.
 pub(crate) fn trimmed(tensor: FlexTensor) -> FlexTensor {
     let width = tensor.dtype().size();
     if tensor.bytes().len() / width > 2 * tensor.layout().num_elements() {

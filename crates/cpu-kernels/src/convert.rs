@@ -61,7 +61,7 @@ fn operand_in_f32<T: Stored>(
     FlexTensor::from_arc(buffer, tensor.layout().clone(), DType::F32)
 }
 
-/// Rounds f32 values to a layout that has at most as many bits as f32.
+/// Rounds f32 values to a format with the exponent and fraction bits of `layout`, which are at most those of f32.
 pub fn round_to_layout(tensor: FloatTensor<Flex>, layout: Layout) -> FloatTensor<Flex> {
     let limits = BitRounding::of(layout);
     map::<f32>(trimmed(tensor), move |x| limits.round(x))

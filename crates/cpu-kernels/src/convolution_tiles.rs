@@ -1,6 +1,6 @@
-//! Matmuls of windows and filters on the CPU, some lines of windows at a time. A line is all windows that begin in one row of an image. The
-//! windows of a tile are multiplied while they are in the cache. For filters of 3 × 3, all windows together would take nine times the
-//! memory of the images.
+//! Matmuls of windows and filters on the CPU, one tile of windows at a time. A line is all windows that begin in one row of an image, and
+//! a tile is a group of lines that fits into the cache. For filters of 3 × 3, all windows together would take nine times the memory of
+//! the images.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     unfold::Geometry,
 };
 
-/// Bytes of windows at a time: about the part of a core's L2 cache that filters and results leave free.
+/// Bytes of windows per tile: about the part of a core's L2 cache that filters and results leave free.
 const TILE_BYTES: usize = 256 << 10;
 
 /// Multiplies all windows of channels-last images `[n, h, w, c]` with filters `[a · b · c, o]`, both in f32: `[n · y · x, o]`.

@@ -29,7 +29,7 @@ pub const MAX_FEW_ROWS: usize = 8;
 const MIN_WEIGHTS: usize = 1 << 16;
 
 /// Multiplies `[m, k]` with a transposed view `[k, n]` of weights. Returns unrounded sums in f32, or in f64 for f64. Returns `None` if `m`
-/// is above [`MAX_FEW_ROWS`], if there are fewer than `MIN_WEIGHTS` weights, or if the operands do not have this form.
+/// is above [`MAX_FEW_ROWS`], if there are fewer than `MIN_WEIGHTS` weights, or if `rhs` is not such a view.
 pub fn few_rows_matmul(
     lhs: &FloatTensor<Flex>,
     rhs: &FloatTensor<Flex>,

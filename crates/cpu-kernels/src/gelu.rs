@@ -57,8 +57,8 @@ fn tanh_slope<W: Wide>(x: W, grad: W) -> W {
     grad * (half * (W::one() + tanh) + half * x * (W::one() - tanh * tanh) * inner_slope)
 }
 
-/// Emulates the packed arithmetic of a GPU, with 16-bit values in f32 lanes: each result is rounded to the 16-bit format
-/// before the next operation.
+/// Emulates a GPU's instructions for pairs of 16-bit values: computes in f32, and rounds each result to the 16-bit format before the next
+/// operation.
 #[inline(always)]
 fn packed_form<T: Stored>(x: T::Wide) -> T::Wide {
     let constant = |c: f64| T::round(T::Wide::round_from_f64(c));

@@ -131,7 +131,7 @@ macro_rules! by_format {
 }
 pub(crate) use by_format;
 
-/// Elements per piece of work: 128 KiB of f32, which fits into the L2 cache.
+/// Elements per parallel task: 128 KiB of f32, which fits into the L2 cache.
 pub(crate) const CHUNK: usize = 32 * 1024;
 
 /// Number of values that are widened at a time. The blocks of all operands fit into the L1 cache.

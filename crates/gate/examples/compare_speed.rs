@@ -1,5 +1,5 @@
-//! Measures the time to compare large runs: `just bench-compare [CELLS]`, by default 10,000 cells with five processes per side. Fails if it
-//! takes longer than [`LIMIT`], scaled to the number of cells.
+//! Measures the time to compare large runs: `just bench-compare [CELLS]`, by default 10,000 cells with five processes per side. Fails if
+//! reading and comparing the runs takes longer than [`LIMIT`], scaled to the number of cells.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -13,7 +13,7 @@ use support::{InventedRun, cell, noise};
 /// Limit in seconds for 10,000 cells.
 const LIMIT: f64 = 2.0;
 
-/// As many metrics as a training has.
+/// Metrics of each cell. A cell that trains a model has as many.
 const METRICS: [MetricName; 16] = [
     MetricName::TrainSeconds,
     MetricName::StepSeconds,

@@ -108,8 +108,9 @@ impl Baselines {
 
     /// Returns the baseline of this name to compare with `candidate`. In order of preference, it is:
     /// 1. the baseline of the same machine, backend and profile,
-    /// 2. the only baseline of this name; it can differ in parts that are not in `may_differ`, which the comparison reports,
-    /// 3. the only baseline of this name whose differences are all in `may_differ`.
+    /// 2. if there is only one baseline of this name: this baseline, even with differences that are not in `may_differ` (the comparison
+    ///    fails and lists them),
+    /// 3. if there are several: the only one whose differences are all in `may_differ`.
     ///
     /// # Errors
     /// Fails if there is no baseline of this name, if there are several and none or more than one is comparable, or if one is damaged.

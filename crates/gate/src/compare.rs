@@ -12,7 +12,7 @@ use crate::{
 /// Schema version of the output of `mantissa compare --json`.
 const SCHEMA: u32 = 1;
 
-/// Compares a candidate with a baseline. `allowed`: parts in which the runs may differ. `fences`: run-to-run noise from a history, see
+/// Compares a candidate with a baseline. `allowed`: properties in which the runs may differ. `fences`: run-to-run noise from a history, see
 /// [`History::fences`](crate::History::fences).
 ///
 /// # Errors

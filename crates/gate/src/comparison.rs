@@ -174,7 +174,7 @@ pub struct Change {
     pub difference: bool,
     /// Smallest relevant change: a relative change (0.03 is 3 %), or a difference in the metric's unit.
     pub floor: f64,
-    /// The floor, or the noise in the history of this cell if it is larger.
+    /// The larger of `floor` and the run-to-run noise in the history of this cell.
     pub threshold: f64,
     /// Verdict on the change.
     pub verdict: ChangeVerdict,

@@ -92,7 +92,7 @@ pub enum GateError {
         /// Names of the existing baselines.
         known: Vec<String>,
     },
-    /// Several baselines of a name exist, but not exactly one of them is comparable.
+    /// Several baselines have this name, and none or more than one of them is comparable with the candidate.
     #[error(
         "no baseline `{name}` has the machine, backend and profile of this run: {}\n  hint: save a baseline on this machine with `mantissa baseline save`, or allow differences with `--allow-mismatch` so that exactly one baseline is comparable",
         differences.join("; ")

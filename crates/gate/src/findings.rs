@@ -60,7 +60,7 @@ fn status_change(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) ->
         _ if all_fail => ChangeVerdict::Inconclusive,
         // All processes of the candidate failed, but not all of the baseline.
         _ if failed_after == all_after => ChangeVerdict::Regressed,
-        // Some processes fail on both sides. They are too few to show that the failure rate changed.
+        // Some processes failed on both sides. With so few processes, a change of the failure rate cannot be shown.
         _ => ChangeVerdict::Inconclusive,
     };
     let describe = |measured: &MeasuredCell, count: usize, all: usize| match first_failure(measured) {
@@ -124,7 +124,8 @@ fn executed_change(before: &MeasuredCell, after: &MeasuredCell) -> Option<Findin
             .collect::<Vec<_>>()
             .join(" or ")
     };
-    // If only the requested precision changed, both texts are equal. Then add the comparison with the request, such as `differs`.
+    // If only the requested precision changed, both texts are equal. In that case, append the verdict on the executed precision compared
+    // with the requested one, such as `differs`.
     let is_ambiguous = join(&old) == join(&new);
     let describe = |observed: &BTreeSet<ExecutedPrecision>| match is_ambiguous {
         true => observed

@@ -2,10 +2,10 @@
 
 use mantissa_core::Fingerprint;
 
-/// Returns true if the same program on the same machine can have measured two records.
+/// Returns true if two records can come from the same program on the same machine.
 pub(crate) fn same_program_and_machine(one: &Fingerprint, other: &Fingerprint) -> bool {
     let gpus = one.gpu.as_ref().zip(other.gpu.as_ref());
-    // The number of cores matters only if the CPU computes.
+    // The number of CPU cores is compared unless both sides have a GPU, which computes instead of the CPU.
     one.cpu == other.cpu
         && (gpus.is_some() || one.cores == other.cores)
         && gpus.is_none_or(|(one, other)| one.name == other.name && one.driver == other.driver)

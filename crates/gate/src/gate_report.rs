@@ -126,8 +126,8 @@ impl GateReport {
         inconclusive.map(|cell| &cell.id)
     }
 
-    /// Returns true if at least one metric was tested or has a verdict, if a status has a verdict, or if there is a regression. Otherwise
-    /// no cell has enough completed processes.
+    /// Returns true if the gate could judge any cell: a metric was tested or has a verdict, a change of exit status has a verdict, or there
+    /// is a regression. Otherwise, no cell has enough completed processes.
     pub fn has_verdict(&self) -> bool {
         let cells = &self.comparison.cells;
         let mut changes = cells.iter().flat_map(|cell| &cell.changes);

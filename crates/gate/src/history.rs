@@ -200,8 +200,8 @@ impl History {
         &self.entries
     }
 
-    /// Returns the noise fence of each cell and metric on the machine of `run`, see [`noise_fence`]. Uses only runs that passed the gate
-    /// with at least [`GATE_REPEATS`] processes. Omits metrics with too few such runs.
+    /// Returns the fence (usual size of changes between runs, see [`noise_fence`]) of each cell and metric on the machine of `run`. Uses
+    /// only runs that passed the gate with at least [`GATE_REPEATS`] processes. Omits metrics with too few such runs.
     pub fn fences(&self, run: &RunMeasurements) -> Fences {
         let machine = machine_name(run);
         let series = self
@@ -243,7 +243,7 @@ impl History {
 }
 
 impl Series<'_> {
-    /// Returns the noise fence of the metric, from the runs that passed the gate with at least [`GATE_REPEATS`] processes.
+    /// Returns the fence of the metric (see [`noise_fence`]), from the runs that passed the gate with at least [`GATE_REPEATS`] processes.
     pub fn fence(&self, scale: Scale) -> Option<f64> {
         let is_reliable = |entry: &Entry| entry.gate == Gate::Passed && entry.processes >= GATE_REPEATS;
         let passed = self.runs.iter().filter(|(entry, _)| is_reliable(entry));

@@ -1,4 +1,5 @@
-//! Detection of interleaved runs. Interleaving exposes both sides to the same changes of the machine.
+//! Detection of interleaved runs: the runs of baseline and candidate alternate in time, so both sides see the same changes of the machine,
+//! such as those of clocks and load.
 
 use std::{collections::BTreeSet, sync::Arc};
 

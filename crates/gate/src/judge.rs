@@ -61,7 +61,7 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
     let (Some(before), Some(after)) = (pair.before, pair.after) else {
         return vec![];
     };
-    // `findings` reports metrics that only the baseline has.
+    // Metrics that only the baseline has are not judged here; the function `findings` reports them.
     let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
     let shared_metrics: BTreeSet<MetricName> = policy
         .floors

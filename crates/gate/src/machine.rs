@@ -1,14 +1,14 @@
-//! Parts of the machine, build and data that must be equal on both sides of a comparison, unless a mismatch is allowed.
+//! Properties of the machine, build and data that must be equal on both sides of a comparison, unless a mismatch is allowed.
 
 use mantissa_core::{Backend, DataSource, InputFile, data_difference};
 
 use crate::{MeasuredCell, Mismatch, Part, RunMeasurements};
 
-/// Name of the framework of a run that does not use a peer.
+/// Name of the framework of a run that does not use another framework (a peer).
 const BURN: &str = "burn";
 
 impl Part {
-    /// Returns the value of this part in a run; `None` if the value is unknown or does not matter.
+    /// Returns the value of this property in a run; `None` if the value is unknown or does not matter.
     pub fn of(self, measured: &RunMeasurements) -> Option<String> {
         let fingerprint = &measured.fingerprint;
         let gpu = fingerprint.gpu.as_ref();
@@ -36,7 +36,7 @@ impl Part {
 }
 
 impl Mismatch {
-    /// Returns the parts that differ between two runs.
+    /// Returns the properties that differ between two runs.
     pub fn between(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Vec<Self> {
         Part::ALL
             .into_iter()

@@ -1,10 +1,10 @@
-//! Parts of the machine, build and data that differ between two runs.
+//! Properties of the machine, build and data that differ between two runs.
 
 use std::{fmt, str::FromStr};
 
 use serde::Serialize;
 
-/// Part of the machine, build or data that must be equal on both sides of a comparison.
+/// Property of the machine, build or data that must be equal on both sides of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -12,9 +12,9 @@ pub enum Part {
     Gpu,
     /// Major version of the GPU's driver.
     Driver,
-    /// Model of the CPU, if the CPU computes.
+    /// Model of the CPU, if any cell of the run uses the CPU backend.
     Cpu,
-    /// Number of cores available to the process, if the CPU computes.
+    /// Number of CPU cores available to the process, if any cell of the run uses the CPU backend.
     Cores,
     /// Backend that executed the operations.
     Backend,
@@ -22,14 +22,14 @@ pub enum Part {
     Profile,
     /// `release` or `debug`.
     Build,
-    /// Framework that computed: burn or a peer.
+    /// Framework that ran the model: burn, or another framework for comparison (a peer).
     Framework,
     /// Content of the data, weights, vocabulary and configuration files.
     Data,
 }
 
 impl Part {
-    /// All parts, in the order in which they are reported.
+    /// All properties, in the order in which they are reported.
     pub const ALL: [Self; 9] = [
         Self::Gpu,
         Self::Driver,
@@ -72,10 +72,10 @@ impl FromStr for Part {
     }
 }
 
-/// Part that differs between two runs.
+/// Property that differs between two runs, with both values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mismatch {
-    /// The part.
+    /// The property.
     pub part: Part,
     /// Value in the baseline; `None` if the value is unknown or does not matter.
     pub baseline: Option<String>,

@@ -18,8 +18,8 @@ pub struct Policy {
     pub repeats: u32,
     /// Maximum number of times that the gate judges a run (looks). More processes are measured before each further look.
     pub looks: u32,
-    /// Smallest relevant change by metric: a relative change (0.03 is a factor of 1.03 or its inverse), or a difference in the metric's
-    /// unit for accuracies, shares and losses. A metric without a floor is not judged.
+    /// Smallest relevant change (floor) by metric: a relative change (0.03 is a factor of 1.03 or its inverse), or a difference in the
+    /// metric's unit for accuracies, shares and losses. A metric without a floor is not judged.
     pub floors: BTreeMap<MetricName, Floor>,
     /// Temporary allowances.
     pub allow: Vec<Allowance>,

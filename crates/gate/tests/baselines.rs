@@ -49,7 +49,7 @@ fn baselines_are_saved_found_and_dropped_by_machine() {
     let elsewhere = write_and_read(&runs.join("elsewhere"), elsewhere);
     baselines.save("main", &elsewhere).unwrap();
     assert_eq!(baselines.list().unwrap().len(), 2);
-    // A run on a third machine has a baseline only if its differences from the baseline are allowed.
+    // For a run on a third machine, `find` fails if the allowed differences fit neither of the two baselines, or both.
     let mut third = run(1, unchanged);
     third.fingerprint.cpu = Some("Third".into());
     third.fingerprint.cores = 4;

@@ -25,7 +25,7 @@ fn small_report() -> GateReport {
     invented::small_report(&run())
 }
 
-/// Removes the repeated letter of long names.
+/// Removes the letter that fills long names, so that the snapshots are short.
 fn without_repeated_letters(text: &str) -> String {
     text.replace(&"é".repeat(100), "")
         .replace(&"\\u00e9".repeat(100), "")
@@ -303,7 +303,8 @@ fn mlperf_precisions_are_omitted_unless_observed() {
             .matches("\"lowest_numerical_precision")
             .count()
     };
-    // Expected: a bf16 matmul, a bf16 matmul for which TF32 was requested, and the linear layers and attention of two models.
+    // One key for each of two bf16 matmuls (TF32 was requested for one of them), and two keys (linear layers, attention) for each of two
+    // models.
     assert_eq!(precisions(&run), 6);
     for measured in run.cells.values_mut() {
         measured.processes[0].executed.verdict = ExecutedVerdict::Differs;

@@ -17,7 +17,7 @@ fn cells() -> Vec<Cell> {
         .to_vec()
 }
 
-/// Creates a history of daily runs; `factor` depends on the day, the index of the cell and the metric.
+/// Creates a history of daily runs. The values of a metric are multiplied by `factor(day, cell_index, metric)`.
 fn history(folder: &Path, days: u64, factor: impl Fn(u64, usize, MetricName) -> f64) -> History {
     let path = folder.join(History::FILE);
     for day in 1..=days {
@@ -99,7 +99,7 @@ fn the_page_of_a_history_names_the_first_bad_runs() {
 #[test]
 fn the_band_of_a_noisy_metric_is_its_run_to_run_noise() {
     let folder = tempfile::tempdir().unwrap();
-    // The peak memory alternates by 4 %, twice the floor, and rises by 50 % after day 14.
+    // The peak memory alternates by 4 %, twice the smallest relevant change (the floor), and rises by 50 % after day 14.
     let noisy_factor = |day: u64, cell_index: usize, metric: MetricName| match (metric, cell_index) {
         (MetricName::HostPeakBytes, 0) if day > 14 => 1.5 * (1.0 + 0.04 * (day % 2) as f64),
         (MetricName::HostPeakBytes, 0) => 1.0 + 0.04 * (day % 2) as f64,

@@ -1,4 +1,4 @@
-//! Tests of history files: appended runs, fences, damage and the first bad run.
+//! Tests of history files: appended runs, run-to-run noise (fences), damaged files, and the first run after a regression.
 
 use std::{collections::BTreeSet, fs};
 
@@ -33,14 +33,14 @@ fn run_to_run_noise_is_computed_from_passed_runs() {
         .unwrap()
         .1;
     assert!(*fence > 0.08, "{fence}");
-    // Runs that did not pass do not contribute to the noise.
+    // Runs whose gate did not pass do not contribute to the noise.
     let failed: String = fs::read_to_string(&path)
         .unwrap()
         .replace("\"gate\":\"passed\"", "\"gate\":\"failed\"");
     fs::write(folder.path().join("failed.jsonl"), failed).unwrap();
     let failed = History::read(&folder.path().join("failed.jsonl")).unwrap();
     assert!(failed.fences(last.as_ref().unwrap()).is_empty());
-    // A change within the fence is not a regression, even if it exceeds the floor.
+    // A change within the run-to-run noise (the fence) is not a regression, even if it exceeds the policy's minimum (the floor).
     let slower = |_, metric| {
         if metric == MetricName::FlopsPerSecond {
             1.0 / 1.08
@@ -76,7 +76,8 @@ fn damaged_and_out_of_order_histories_are_rejected() {
         .to_string();
     assert!(error.contains("the clock was set back"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    // The same folder measured again is another run. Merged branches can leave the lines in any order.
+    // A second run in a folder of the same name is accepted, because it has another start time. The lines can be in any order, because
+    // branches that each appended runs can be merged.
     append(&run_at("one", "2026-01-03T00:00:00Z")).unwrap();
     let both = fs::read_to_string(&path).unwrap();
     fs::write(

@@ -80,7 +80,7 @@ fn mismatches_are_rejected_unless_allowed() {
     let before = read_back(h200());
     let after = read_back(run_on(Backend::Cuda, Some(gpu("H200", "580.95.05"))));
     assert!(Mismatch::between(&before, &after).is_empty());
-    // Cells of another backend are different cells.
+    // The backend is part of the identity of a cell, so these runs have no cell in common, and only the backend is a mismatch.
     let vulkan = read_back(run_on(Backend::Vulkan, Some(gpu("H200", "580.65.06"))));
     let mismatches = Mismatch::between(&before, &vulkan);
     assert_eq!(

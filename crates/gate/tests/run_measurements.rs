@@ -97,7 +97,7 @@ fn only_different_runs_of_one_program_are_joined() {
         read(&[&one, &other]),
         Err(GateError::DifferentPrograms { .. })
     ));
-    // The same revision, but a different build.
+    // Two builds of the same revision are different programs.
     for (path, program) in [(&one, "0011"), (&two, "0022")] {
         let mut built = run(1, unchanged);
         built.fingerprint.program = Some(program.into());

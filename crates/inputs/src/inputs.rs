@@ -20,11 +20,11 @@ pub struct Inputs {
     pub columns: ColumnNames,
     /// Path of the tokenizer or vocabulary. If absent, labelled texts get a WordPiece vocabulary of their words.
     pub vocabulary: Option<PathBuf>,
-    /// Paths of checkpoints by workload name. The empty name applies to all other workloads. Workloads without a checkpoint use seeded
-    /// weights.
+    /// Paths of checkpoints by workload name. The empty name applies to all other workloads. Workloads without a checkpoint use random
+    /// weights from a seed.
     #[serde(default, deserialize_with = "null_as_empty")]
     pub weights: BTreeMap<String, PathBuf>,
-    /// Use seeded weights even for workloads that need a checkpoint.
+    /// Use random weights even for workloads that need a checkpoint.
     #[serde(default)]
     pub random: bool,
     /// Folder for tokenized data, whose files are named by content hash.

@@ -1,6 +1,6 @@
 //! Readers of data sets, tokenizers and checkpoints, from bytes to values on the host.
 //!
-//! This crate does not link burn, because the parent process reads the same files as the workers.
+//! This crate does not link burn, because `mantissa-runner`, which must not link burn, depends on it.
 
 mod contents;
 pub mod data;

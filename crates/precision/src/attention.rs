@@ -1,9 +1,9 @@
 //! Attention in one kernel, and its gradient.
 //!
-//! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units (tensor cores) if the device has them. It multiplies all
-//! other formats, without rounding them, on the ordinary multipliers. On the CPU the kernel is Mantissa's own, which computes 16-bit inputs
-//! in f32. The probe detects the executed arithmetic. burn does not implement the gradient. Mantissa's backward pass does not store the
-//! attention weights, but recomputes them in the precision of the setting.
+//! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units (tensor cores) if the device has them. It multiplies all other
+//! formats, without rounding them, on the ordinary floating-point units. On the CPU the kernel is Mantissa's own, which computes 16-bit inputs in
+//! f32. The probe (`crate::probe`) detects which arithmetic the kernel uses. burn does not implement the gradient. Mantissa's backward pass does
+//! not store the attention weights, but recomputes them in the precision of the setting.
 
 use burn::{
     backend::{

@@ -55,7 +55,8 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
         let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
-        // The gradient of an unrounded sum has dtype f32. The operands' format represents all values of this gradient, so the cast is exact.
+        // Callers round unrounded f32 sums to the operands' format later. The gradient of such a sum is f32, but was widened from that format,
+        // so the cast is exact.
         let cast_like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
             dtype if dtype == TensorMetadata::dtype(&grad) => grad,
             dtype => B::round_to(grad, dtype.into()),

@@ -140,8 +140,8 @@ pub trait PrecisionBackend: Backend {
         Self::float_cast(tensor, dtype)
     }
 
-    /// Rounds f32 values to the nearest values of a layout with fewer bits, ties to even, with gradual underflow and overflow to infinity.
-    /// The result is stored as f32. A gradient passes through unchanged.
+    /// Rounds f32 values to a format with the exponent and fraction bits of `layout`, at most those of f32: to nearest, ties to even, with
+    /// gradual underflow and overflow to infinity. The result is stored as f32. A gradient passes through unchanged.
     #[fusion(dtype = tensor, shape = tensor)]
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self>;
 

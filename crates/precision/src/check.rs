@@ -1,4 +1,4 @@
-//! Checks of candidate kernels: small matmuls of integers, compared with float64.
+//! Checks of the candidate kernels among which the autotuner chooses: small matmuls of integers, compared with float64.
 //!
 //! Sums of small integers are exact in every format, so every bit of a result must be correct. Each matmul uses different values, which
 //! also detects a kernel that writes nothing and leaves an earlier result in memory.
@@ -293,7 +293,7 @@ impl Checker<'_> {
 
     /// Checks attention in which every query matches exactly one key: the result is the value of that key.
     fn attention(&mut self, [n, heads, sequence, width]: [usize; 4]) -> Result<(), String> {
-        // The score is SCALE²/√width for the matching key and 0 for all others. The weights of the others are 0 in f32.
+        // The score is SCALE²/√width for the matching key and 0 for all other keys. The attention weights of the other keys are 0 in f32.
         const SCALE: f64 = 64.0;
         let matrices = n * heads;
         let matching_key = |matrix: usize, query: usize| (query * 5 + matrix * 3 + 1) % sequence;

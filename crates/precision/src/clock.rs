@@ -54,7 +54,7 @@ impl Clock {
         }
     }
 
-    /// Returns the wall clock, for durations of more than one piece of work.
+    /// Returns the wall clock, for durations that cover several pieces of work, such as training steps.
     pub fn wall() -> Self {
         Self {
             uses_device_clock: false,
@@ -62,7 +62,7 @@ impl Clock {
         }
     }
 
-    /// Returns the reason why a device does not have its own clock, if that is an error. The CPU does not need one.
+    /// Returns the reason why the clock of a GPU cannot be used. Returns `None` if it can be used, and for the CPU, which does not need one.
     pub fn unavailable_reason(&self) -> Option<&str> {
         self.unavailable_reason.as_deref()
     }

@@ -86,8 +86,9 @@ pub(crate) fn convolve_by_unfolding<B: PrecisionBackend>(
 }
 
 /// Computes a convolution pass with two functions. `matmul` multiplies matrices. `multiply_windows` multiplies all windows of channels-last
-/// images `[n, h, w, c]` with filters `[a · b · c, o]` and returns `[n · y · x, o]`. It also receives the size `[a, b]` of the filters, the
-/// stride and the padding. The result is not rounded: it has the dtype that these functions return, or f32 if it was summed in parts.
+/// images `[n, h, w, c]` with filters `[a · b · c, o]` and returns `[n · y · x, o]`. Its other arguments are the size `[a, b]` of the
+/// filters, the stride and the padding. The result is not rounded: it has the dtype that these functions return, or f32 if the batch was
+/// summed in parts.
 pub(crate) fn convolve_with<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,

@@ -11,8 +11,8 @@ use crate::{clock::Window, compiler_error::compiler_errors, dtypes::dtype};
 
 /// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] succeeds.
 ///
-/// All devices of a process share one stream of fused operations. Without fusion, burn's optimizations are removed from that stream, and
-/// every operation is a separate kernel.
+/// Fusion applies to the whole process, because burn registers its fusion optimizations per process. Without fusion, this function removes
+/// them, and every operation is a separate kernel.
 ///
 /// # Panics
 /// If another value of `fusion` was used in this process before.
@@ -48,8 +48,8 @@ fn open_with_fusion(fusion: bool, device: impl FnOnce() -> Device) -> Device {
     device()
 }
 
-/// Runs work in which kernels are compiled and tuned, but not launched. Results are undefined. Also returns the compiler error of the last
-/// kernel that failed to compile. Nothing else reports this error, because no kernel is launched.
+/// Runs work in which kernels are compiled and autotuned, but launched only by the autotuner. Results are undefined. Also returns the
+/// compiler error of the last kernel that failed to compile. Nothing else reports this error, because the work launches no kernel.
 pub fn compile_only<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Option<String>) {
     // A profiling window becomes invalid if a kernel fails to compile.
     let window = Window::open(device).ok().flatten();

@@ -46,7 +46,7 @@ impl GradientSum {
         Self { sums: parts }
     }
 
-    /// Runs the backward pass of `loss` and adds the gradients of the parameters that it was computed from.
+    /// Runs the backward pass of `loss` and adds the gradients of the parameters from which the loss was computed.
     pub fn add(&mut self, loss: Tensor<1>, parameters: &Tracked) {
         self.collect(&mut loss.backward(), parameters);
     }

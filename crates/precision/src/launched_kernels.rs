@@ -1,4 +1,4 @@
-//! Matmul kernels that this process ran. They are collected at each launch and written into the record.
+//! Kernels with controlled arithmetic that this process ran. They are collected at each launch and written into the results.
 
 use std::{
     borrow::Cow,
@@ -31,7 +31,7 @@ pub(crate) fn record_kernel(launch: Launch) {
     launched().insert(launch);
 }
 
-/// Runs work that is not part of a cell, without recording the kernels that it launches. Before the call, all submitted work must be
+/// Runs auxiliary work, such as a comparison with a reference, without recording its kernels. Before the call, all submitted work must be
 /// finished. `work` must wait until the work that it submits is finished.
 pub fn without_recording<T>(work: impl FnOnce() -> T) -> T {
     let before = launched().clone();

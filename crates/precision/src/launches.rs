@@ -13,8 +13,8 @@ pub struct Launches {
     pub busy_seconds: Option<f64>,
 }
 
-/// Runs work three times on a GPU and returns its launches. The first run is a warm-up, the second one counts, and the third one times
-/// each launch on the device, which slows the host down. Returns `None` on the CPU, without running the work.
+/// Runs work three times on a GPU and returns its launches. The first run is a warm-up, the second run counts the launches, and the third
+/// run times each launch on the device, which slows the host down. Returns `None` on the CPU, without running the work.
 ///
 /// # Errors
 /// The errors of the work.

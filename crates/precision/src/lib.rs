@@ -8,7 +8,7 @@
 //!   rounded once per step; gradients summed in f32; a dynamic loss scale.
 //! - [`Clock`] times work on a device, and [`probe()`] detects the precision in which a device computes.
 //!
-//! This training step sets the precision in one line. `examples/mixed_precision.rs` is a complete program with model
+//! The training step below sets the precision in one line. `examples/mixed_precision.rs` is a complete program with model
 //! and data.
 //!
 //! ```

@@ -32,7 +32,7 @@ pub struct OptimizerSettings {
     pub beta2: f64,
     /// Added to Adam's and LAMB's denominator. In f16, values below 3·10⁻⁸ round to zero.
     pub epsilon: f64,
-    /// Weight decay. For `adamw`, it is decoupled. For `lars` it is added to the gradient and for `lamb` to the update,
+    /// Weight decay. `adamw` applies it to the parameters (decoupled). `lars` adds it to the gradient, and `lamb` to the update; both do so
     /// for matrices only.
     pub weight_decay: f64,
     /// Maximum joint norm of all gradients. Larger gradients are scaled down before the update: see [`GradientSum::clip`].
@@ -78,14 +78,14 @@ impl OptimizerSettings {
 #[derive(Debug, Clone)]
 pub struct Optimizer {
     settings: OptimizerSettings,
-    /// Steps so far, used by timm's LAMB. Adam counts the steps in which a parameter had a gradient.
+    /// Steps so far, for LAMB's bias correction as in timm. Adam instead counts the steps in which a parameter had a gradient.
     steps: i32,
     state: Vec<State>,
     /// Norm of the gradients of the last step before clipping; `None` without clipping.
     norm: Option<Tensor<1>>,
 }
 
-/// Running means of one parameter; absent until the first gradient.
+/// Running means of one parameter, or its velocity for SGD and LARS; absent until the first gradient.
 #[derive(Debug, Clone)]
 struct State {
     /// Steps counted by Adam.
@@ -174,7 +174,7 @@ impl Optimizer {
     }
 
     /// Applies layer-wise adaptive rate scaling (arXiv 1708.03888): a matrix moves by a share of its norm. Vectors (biases,
-    /// norms) are neither scaled nor decayed.
+    /// weights of norm layers) are neither scaled nor decayed.
     fn lars(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, is_matrix: bool) -> Tensor<1> {
         if !is_matrix {
             return self.sgd(index, value, gradient);

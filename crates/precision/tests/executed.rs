@@ -1,7 +1,7 @@
 //! Tests of the probe on real backends: it must confirm the requested arithmetic and detect any other arithmetic.
 //!
-//! Launches are recorded per process, because a worker is a process. Each of these tests therefore runs in its own
-//! process.
+//! Launched kernels are recorded per process, so tests in one process would record each other's kernels. Each of these tests therefore
+//! runs in its own process.
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};

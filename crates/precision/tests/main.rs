@@ -1,4 +1,4 @@
-//! Tests of this crate on real backends. A single program, because each program compiles every backend anew.
+//! Tests of this crate on real backends. They share one test binary, because each test binary compiles every backend anew.
 
 mod engine;
 mod executed;
@@ -6,8 +6,8 @@ mod training;
 
 /// Returns a Vulkan device with or without kernel fusion, or `None` if Vulkan is not available.
 ///
-/// Fusion is fixed for a process, and `cargo test` runs all tests of this program in one process. A test with fusion
-/// therefore runs [`alone`](mantissa_testing::alone).
+/// Fusion cannot change within a process, and `cargo test` runs all tests of this binary in one process. A test with fusion therefore
+/// runs in its own process, with [`alone`](mantissa_testing::alone).
 #[cfg(feature = "vulkan")]
 fn vulkan(fusion: bool) -> Option<burn::tensor::Device> {
     use mantissa_core::Backend::Vulkan;

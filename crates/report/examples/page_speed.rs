@@ -14,7 +14,7 @@ use mantissa_core::{Axis, Samples, Series, SeriesName, Status};
 use mantissa_report::{Run, render};
 use support::{RunBuilder, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 
-/// Number of times that the page is opened. The first one includes loading Chromium from disk.
+/// Number of times that the page is opened. The first opening includes the time to load Chromium from disk.
 const OPENED: usize = 5;
 /// Script that measures the time until the page is usable, and the time to sort the table by a column.
 const MEASURE: &str = r#"

@@ -1,4 +1,5 @@
-//! A/A comparison: compares the processes of a run with each other, for cells with at least ten repeats, each in a fresh process.
+//! A/A comparison of the processes of each cell: compares every two processes, and one half of the processes with the other. Skips cells
+//! with fewer than ten repeats, each of which ran in a fresh process.
 //!
 //! ```sh
 //! mantissa run suites/kernels/matmul.toml --profile smoke --backend flex --repeats 10 --out same
@@ -10,13 +11,13 @@ use std::{collections::BTreeMap, error::Error, path::Path};
 use mantissa_analysis::{Estimate, Groups, Interval, Process, Sample, Verdict, judge, median_over_processes};
 use mantissa_core::{Better, CellId, MetricName, Record, Status};
 
-/// Minimum number of processes of a cell. Five against five are enough for a significant difference.
+/// Minimum number of processes of a cell. Two halves of five processes are enough for a significant difference.
 const FEWEST: usize = 10;
 
 /// Smallest relevant change, as in a report.
 const THRESHOLD: f64 = 0.02;
 
-/// Returns `true` if a round belongs to the first half, given its index and the number of rounds.
+/// Returns `true` if a process belongs to the first half, given its index among the repeats of its cell and the number of repeats.
 type Half = fn(usize, usize) -> bool;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -77,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the throughputs of each cell with enough repeats, in the order of its rounds.
+/// Returns the throughputs of each cell with enough repeats, in the order of the repeats.
 fn rates(records: &[Record]) -> Vec<Vec<Estimate>> {
     let mut cells: BTreeMap<&CellId, Vec<(u32, Estimate)>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.status == Status::Ok) {
@@ -104,7 +105,7 @@ fn rates(records: &[Record]) -> Vec<Vec<Estimate>> {
 /// Numbers of cells by the result of comparing their two halves.
 #[derive(Default)]
 struct Compared {
-    /// Cells whose intervals over processes overlap.
+    /// Cells for which the intervals of the two halves overlap. An interval is that of the median over processes.
     overlapping: usize,
     /// Cells whose halves differ significantly, without correction for the number of cells.
     told_apart: usize,

@@ -68,7 +68,7 @@ pub(crate) fn correct_predictions<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Cor
 }
 
 /// Bounds the difference in accuracy by the share of predictions that differ, which is 1 minus the metric `agreement`. The agreement is
-/// recorded relative to the 32-true/highest row, so one of both rows must be that row.
+/// recorded relative to the 32-true/highest row, so one of the two rows must be that row.
 fn bound_by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimate> {
     let is_reference = |row: &Row<'_>| {
         let setting = &row.cell.setting;
@@ -80,7 +80,7 @@ fn bound_by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<E
         (false, false) => return None,
     };
     let Some(max_difference) = agreement.interval.map(|interval| 1.0 - interval.low) else {
-        // An agreement over passages of text may lack an interval. It then bounds the difference only if all predictions are equal.
+        // An agreement over passages of text may lack an interval. Without one, it bounds the difference only if all predictions are equal.
         return (agreement.value >= 1.0).then_some(Estimate {
             value,
             interval: None,

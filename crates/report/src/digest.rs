@@ -23,7 +23,7 @@ pub struct Times {
     pub process: Process,
     /// Number of outliers. They are kept in every estimate.
     pub outliers: u64,
-    /// Number of times that are marked as measured while the clock was throttled.
+    /// Number of measured times during which, according to the samples, the clock was throttled.
     pub throttled: u64,
     /// Drift and serial correlation; `None` for fewer than ten times.
     pub serial: Option<SerialDependence>,
@@ -77,14 +77,14 @@ impl Times {
         })
     }
 
-    /// Returns the number of times.
+    /// Returns the number of measured times.
     pub fn n(&self) -> u64 {
         self.process.samples()
     }
 }
 
-/// Minimum of the median absolute deviation in outlier detection, as a share of the median. A deviation of a time by less than 0.5 % is
-/// therefore never an outlier. The minimum is also one tick of the clock (see [`tick`]).
+/// Minimum of the median absolute deviation in outlier detection, as a share of the median. A time that deviates by less than 0.5 % is
+/// therefore never an outlier. If one tick of the clock (see [`tick`]) is larger, the tick is the minimum.
 const MIN_SPREAD: f64 = 0.001;
 
 /// Marks the outliers of `values`; `None` without values, or if one is not finite.
@@ -95,7 +95,7 @@ pub(crate) fn outliers(values: &[f64]) -> Option<Vec<bool>> {
 }
 
 /// Returns the smallest difference between two distinct values, an estimate of the clock's resolution. Returns 0 for fewer than three
-/// distinct values, because a single difference may be that of an outlier.
+/// distinct values, because the only difference between two values may be due to an outlier.
 fn tick(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -220,7 +220,7 @@ mod tests {
         let mut times = vec![5.0; 20];
         times[7] = 5.02;
         assert!(!outliers(&times).unwrap()[7]);
-        // It deviates by ten times the smallest difference between the times.
+        // `times[8]` deviates by ten times the smallest difference between the times.
         times[8] = 5.2;
         assert!(outliers(&times).unwrap()[8]);
     }

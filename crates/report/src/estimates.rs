@@ -15,8 +15,8 @@ pub(crate) type RecordWithDigest<'a> = (&'a Record, Option<&'a Digest>);
 /// processes and the samples of each. If each process has one value, it resamples only processes. The cell id seeds the bootstrap.
 ///
 /// Rates are inverted to times before the median, so that a rate agrees with its time. Accuracies have Wilson's interval for the sampling
-/// error of the examples. All processes share the examples, so more processes do not reduce this error. For the same reason, metrics over
-/// tokens keep the interval over passages of text.
+/// error of the examples. All processes share the examples, so more processes do not reduce this error. Metrics over tokens keep the
+/// recorded interval over passages of text, because all processes also share the passages.
 pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<MetricName, Estimate> {
     let mut parts: BTreeMap<MetricName, Vec<(Estimate, Option<&Digest>)>> = BTreeMap::new();
     for (record, digest) in measured {
@@ -86,7 +86,8 @@ fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Proc
     let times = digest.and_then(|digest| digest.times.as_ref());
     match times.map(|times| &times.process) {
         Some(process) if sampled && process.median() > 0.0 => {
-            // `value` accounts for the work per launch. The samples are times and contribute only their spread.
+            // For a rate, `value` is the time per operation, element or byte, but the samples are times per launch. Therefore only the
+            // relative spread of the samples is used.
             Some(process.clone().times(value / process.median()))
         }
         _ => Some(Process::new(&Sample::new([value])?)),

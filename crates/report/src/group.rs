@@ -32,7 +32,7 @@ pub struct Group<'a> {
     pub memory: Option<MetricName>,
     /// Rows of the cells, in plan order.
     pub rows: Vec<Row<'a>>,
-    /// Sentences on the suite's question, computed from the rows.
+    /// Headline sentences, computed from the rows.
     pub answer: Vec<String>,
     /// Notes below the table, on its intervals and comparisons.
     pub notes: Vec<String>,
@@ -190,7 +190,7 @@ fn varies(rows: &[Row<'_>], axis: Axis) -> bool {
         .any(|pair| pair[0].axis(axis) != pair[1].axis(axis))
 }
 
-/// Sets the baseline of every row and its ratios to the baseline row of the same seed. Verdicts are those of the settings.
+/// Sets the baseline of every row and its ratios to the baseline row of the same seed. The speed verdict of a row is that of its setting.
 fn set_baselines(
     rows: &mut [Row<'_>],
     comparisons: &[Comparison],

@@ -42,7 +42,7 @@ struct SeedCell {
     id: String,
     seed: u64,
     command: String,
-    /// Index among the folded cells.
+    /// Index of the details of the cell, as returned by [`Cells::add`].
     index: usize,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn memory_table(group: &Group<'_>, settings: &[SettingResult<'_, '_>]
         .filter_map(|setting| Some((setting, over_seeds(setting, parts)?)));
     let known: Vec<(&SettingResult<'_, '_>, Bytes)> = known.collect();
     let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
-    // On the scale of the total, parts of a tenth of it would have too few digits.
+    // Choose the scale for a tenth of the largest total. On the scale of that total, parts of this size would have too few digits.
     let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
     let line = |(setting, bytes): &(&SettingResult<'_, '_>, Bytes)| {
         let is_base = |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == setting.work();

@@ -44,8 +44,9 @@ pub fn terminal_tables(report: &Report<'_>) -> Vec<Table> {
 }
 
 /// Returns the tables of [`terminal_tables`] for a terminal of `width` characters. Columns are omitted and words are shortened until a
-/// table fits. Axes other than the seed, time, executed precision and status are never omitted, so a table may remain wider. Titles list
-/// the omitted columns. Numbers are not shortened, and shortened words remain distinct.
+/// table fits. The precision, other axes with several values, the metric by which speeds are compared, the executed precision and the
+/// verdict are never omitted, so a table may remain wider. Titles list the omitted columns. Numbers are not shortened, and shortened words
+/// remain distinct.
 pub fn terminal_tables_within(report: &Report<'_>, width: usize) -> Vec<Table> {
     let max_rows = report.rows_shown();
     let mut tables = Vec::new();
@@ -151,8 +152,8 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, max_rows: usize, width: usize) ->
 }
 
 /// Returns the index of the column to omit next: columns with one value for all settings, the columns in [`OMITTED_FIRST`], other metrics
-/// with the last one first, then memory, the speed-up and the perplexity. Precision, the metric by which speeds are compared, the executed
-/// precision and the verdict are never omitted.
+/// with the last one first, then memory, the speed-up and the perplexity. Never omits the precision, other axes with several values, the
+/// metric by which speeds are compared, the executed precision and the verdict.
 fn column_to_omit(group: &Group<'_>, columns: &[Column], rows: &[Vec<String>]) -> Option<usize> {
     let memory = group.memory.map(Column::Metric);
     let perplexity = Column::Metric(MetricName::Perplexity);

@@ -92,7 +92,7 @@ fn the_page_opens_without_errors_and_requests() {
     assert_eq!(console, [""; 0]);
     assert_eq!(result["requests"], Value::Array(vec![]));
     assert!(result["figures"].as_u64().unwrap() > 3, "{result}");
-    // The test detects a request, which the page's content security policy blocks.
+    // Check that the test would detect a request: the page's content security policy blocks it, which Chromium reports in the console.
     let requesting = html.replacen("<main>", "<main><img src=\"https://example.invalid/x.png\">", 1);
     let (_, console) = browse(&requesting, script).unwrap();
     assert!(

@@ -95,7 +95,7 @@ fn titles_name_the_fastest_setting_if_significant() {
     ] {
         assert!(svg.contains(&format!(">\n{text}\n<")), "{text}: {svg}");
     }
-    // Blue is faster, orange is slower, and grey does not differ from the baseline.
+    // Faster settings are blue, slower ones are orange, and those that do not differ significantly from the baseline are grey.
     for colour in ["#0072B2", "#D55E00", "#8A929E"] {
         assert!(svg.contains(colour), "{colour}");
     }

@@ -323,7 +323,7 @@ fn precision_and_data_of_differing_processes_are_exported() {
     );
     run.records[1].data = None;
     assert_eq!(data(&run), "synthetic reviews, seed 1; unknown");
-    // Failed records are left out of the metrics and also of these columns.
+    // Failed records are left out of the columns of the executed precision, as they are of the metrics.
     run.records[1].status = Status::Failed;
     // Without a recorded kernel, emulation is unknown.
     assert_eq!(executed(&run), ["11", "f32", "as-requested", "", "true"]);

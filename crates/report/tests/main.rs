@@ -2,7 +2,7 @@
 
 use mantissa_testing::CountingAllocator;
 
-/// The tests of hostile input limit the memory that a reader allocates.
+/// Counts allocated memory for `mantissa_testing::hostile`, which no test of this crate uses at present.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 

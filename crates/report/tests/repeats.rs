@@ -128,7 +128,7 @@ fn every_sequence_length_has_its_own_headline() {
             "{sentences:?}"
         );
     }
-    // Without comparisons, the headline has a single sentence.
+    // With one setting per sequence length, no settings can be compared, which the headline reports.
     run.records
         .retain(|record| record.cell.setting.to_string().contains("matmul=highest"));
     run.plan
@@ -457,7 +457,7 @@ fn perplexities_are_compared_without_a_speed() {
         "{text}"
     );
 
-    // With several settings, the lowest and the highest are named.
+    // With several settings besides the baseline, the lowest and the highest perplexity are named.
     let workload = run.plan.cells[0].cell.workload.clone();
     let third = cell("s", &workload, &[(Axis::Precision, "16-true")]);
     run.plan(&third, None);

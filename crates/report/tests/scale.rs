@@ -77,8 +77,8 @@ fn load_and_render(folder: &Path) {
     println!("peak MB: {}", kilobytes * 1024.0 / 1e6);
 }
 
-/// Writes a run with one record of a million steps. The other records share the samples of a short record. Both have the number of
-/// test examples of IMDb.
+/// Writes a run with one record of a million steps. The other records share the samples of a short record. The long and the short record
+/// both have as many test examples as IMDb.
 fn write_run(folder: &Path) {
     let mut large = run(vec![suite("s", "Large", &[], &[Axis::Batch])]);
     let mut lines = BufWriter::new(File::create(folder.join("records.jsonl")).unwrap());

@@ -113,7 +113,7 @@ fn loss_differences_are_reported_by_precision() {
         let there = run_with_losses("two", &[("32-true", &first), ("bf16-mixed", mine)]);
         loss_sentences(&[here, there])
     };
-    // The third step differs by 1/256. The large difference after step 20 is not compared.
+    // The losses of the third step differ by 1/256 of the larger one. The large difference at step 21 is not compared.
     let mut mine = [Some(2.0); 30];
     (mine[2], mine[20]) = (Some(2.0 - 2.0 / 256.0), Some(9.0));
     assert_eq!(

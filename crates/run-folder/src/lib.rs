@@ -10,6 +10,9 @@
 //! suites/NAME.toml          copies of the suites
 //! cells/ID/REPEAT-ATTEMPT/  files of an attempt: `samples.json.gz` and `stderr.txt`
 //! ```
+//! A cell is one workload with one setting and one seed. Every repeat of a cell runs in a new process. A repeat can have
+//! several attempts.
+//!
 //! `mantissa-runner` writes the folder. The report, the gate and `--resume` read it with this crate.
 
 mod error;

@@ -15,7 +15,7 @@ const MAX_NUMBERS: usize = 6 << 20;
 /// Number of values that take as much memory as an empty series. Each series counts as this many additional values.
 const NUMBERS_PER_SERIES: usize = 16;
 
-/// Samples to read.
+/// Selection of the samples to read.
 #[derive(Debug, Clone, Copy)]
 pub struct SampleSelection<'n> {
     series: &'n [SeriesName],
@@ -165,7 +165,7 @@ impl<'de> Visitor<'de> for SeriesSeed<'_> {
         let (mut x, mut y) = (vec![], vec![]);
         let mut name: Option<String> = None;
         while let Some(key) = map.next_key::<String>()? {
-            // The name is normally written first. Otherwise the series is read completely.
+            // The name is normally the first key. Values before it are read completely, because the series may be selected.
             let chosen = name.as_deref().is_none_or(|name| self.0.selects(name));
             match key.as_str() {
                 "name" => name = Some(map.next_value()?),

@@ -14,7 +14,7 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Copies the files of the golden run, without samples.
+/// Copies the files of the recorded run `golden-run`, without samples.
 fn golden(folder: &Path) -> RunReader {
     for file in ["environment.json", "plan.json", RECORDS_FILE] {
         fs::copy(fixture("golden-run").join(file), folder.join(file)).unwrap();

@@ -35,9 +35,9 @@ impl Commands {
     }
 
     /// Returns `mantissa run <suite> --profile … --backend … -a axis=value …`. The command sets every axis that the
-    /// suite sweeps or that was overridden. All other axes resolve to the same values, because profile and backend are
-    /// given. A filter selects the workload if the suite has several. For a suite without a file, the name of the suite
-    /// is the subcommand: `mantissa <suite> --backend …`.
+    /// suite sweeps or that was overridden. All other axes resolve to the same values, because the command contains
+    /// profile and backend. A filter selects the workload if the suite has several. For a suite without a file, the name
+    /// of the suite is the subcommand: `mantissa <suite> --backend …`.
     pub(crate) fn reproduce(&self, plan: &Plan, settings: &RunSettings, cell: &Cell) -> String {
         let mut words = vec!["mantissa".to_owned()];
         match settings.suites.get(&cell.suite) {

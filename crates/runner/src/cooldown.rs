@@ -20,7 +20,7 @@ pub(crate) struct GpuBaseline {
     pub(crate) celsius: Option<f64>,
     /// Idle power in watts.
     pub(crate) idle_watts: Option<f64>,
-    /// Reason why the idle power could not be read.
+    /// Reason why the idle power is not known.
     pub(crate) unknown_idle: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct GpuState {
 }
 
 impl GpuState {
-    /// Returns true if the GPU is as cool as before the first cell and not throttled.
+    /// Returns true if the GPU is not throttled and at most [`TOLERANCE_CELSIUS`] warmer than before the first cell.
     fn has_cooled_down(&self, before: Option<f64>) -> bool {
         let warm = |(now, before): (f64, f64)| now > before + TOLERANCE_CELSIUS;
         self.throttle.is_empty() && !self.celsius.zip(before).is_some_and(warm)
@@ -52,7 +52,7 @@ pub(crate) struct Cooldown {
 
 /// Waits until the GPU is not throttled and has cooled down to the temperature `before` (degrees Celsius, if known), but at most for
 /// `limit`. Returns `None` if no wait was necessary, or if the GPU cannot be queried. `query` returns `None` if it cannot query the GPU.
-/// `pause` returns false if the wait has to end.
+/// `pause` sleeps, and returns false if the run was stopped.
 pub(crate) fn cool_down(
     before: Option<f64>,
     limit: Duration,

@@ -18,7 +18,7 @@ pub struct BackendState {
     pub formats: Vec<(Format, Support)>,
 }
 
-/// Returns every backend in the order of preference.
+/// Returns the state of every backend, in the order of [`Backend::ALL`].
 pub fn backends(engine: &dyn Engine) -> Vec<BackendState> {
     let state = |&backend: &Backend| match engine.available(backend) {
         Ok(()) => BackendState {

@@ -55,7 +55,7 @@ pub trait Engine {
     fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
     /// Starts a peer, a program that computes with another framework, and returns the name of the framework. Returns
-    /// `None` if the run has to stop before the peer replies: `restore_default_signals` then returns true.
+    /// `None` if `restore_default_signals` returns true before the peer replies, which means that the run has to stop.
     ///
     /// # Errors
     /// The program does not start, or its reply cannot be parsed.

@@ -2,7 +2,7 @@
 
 use mantissa_core::Status;
 
-/// Maximum length of a reason in characters. The complete output of the worker is stored next to its record.
+/// Maximum length of a reason in characters. The last MiB of the output of the worker is stored in the folder of the attempt.
 const MAX_REASON_CHARS: usize = 2_000;
 
 /// Returns a reason with a hint for known failures. Joins the causes of a device error on one line without backtrace,

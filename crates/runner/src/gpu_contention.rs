@@ -27,7 +27,7 @@ pub(crate) enum Contention {
 
 /// Lists the other processes and waits as `busy` requires. `known` contains processes that were detected earlier. They
 /// cannot be exiting workers, so `Warn` and `Fail` do not wait for them. `list_processes` returns an empty set if the driver does not list
-/// processes; `pause` returns false if the wait has to end.
+/// processes. `pause` sleeps, and returns false if the run was stopped.
 pub(crate) fn wait_for_free_gpu(
     busy: Busy,
     known: &BTreeSet<u32>,

@@ -158,7 +158,7 @@ impl Finished {
         }
     }
 
-    /// Adds the peak memory if the status is `oom`, for which it is a result.
+    /// Adds the peak memory if the status is `oom`. The peak is then a result of the cell.
     #[must_use]
     pub fn after(mut self, memory: MemorySoFar) -> Self {
         if self.status == Status::Oom {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Order;
 
-/// Default time limit in seconds for the cooldown of a GPU between two cells. A die loses most of its heat in the first
+/// Default time limit in seconds for the cooldown of a GPU between two cells. The chip loses most of its heat in the first
 /// few seconds. Waiting for the heat sink, which cools down much more slowly, would take too long.
 pub const COOL_DOWN_SECONDS: f64 = 10.0;
 
@@ -41,9 +41,9 @@ pub enum Busy {
     /// Adds a warning to the record.
     #[default]
     Warn,
-    /// Waits until the GPU is free, and ends the run if that takes too long. A disturbed cell is recorded as failed and
-    /// runs once more.
+    /// Waits until the GPU is free, and ends the run if that takes too long. A cell during which another
+    /// process computed is recorded as failed and runs once more.
     Wait,
-    /// Ends the run. A disturbed cell is recorded as failed.
+    /// Ends the run. A cell during which another process computed is recorded as failed.
     Fail,
 }

@@ -21,7 +21,7 @@ use crate::{
 /// time for the first readings.
 const IDLE_SECONDS: f64 = MIN_ENERGY_SECONDS + 0.5;
 
-/// Maximum share of time with running kernels, such as those of a desktop, for which a GPU counts as idle.
+/// A GPU counts as idle if kernels, such as those of a desktop, run for at most this share of the time.
 const MAX_IDLE_UTILISATION: f64 = 0.05;
 
 /// Time limit for a call of NVML. A faulty driver can block a call forever.
@@ -45,7 +45,7 @@ pub(crate) struct PreCellEvent {
 }
 
 impl PreCell {
-    /// Loads NVML, if available. `devices` contains the states that an earlier part of the run stored.
+    /// Loads NVML, if available. `devices` contains the states that the run stored before it was resumed.
     pub(crate) fn of_this_machine(
         policy: Policy,
         stop: Stop,
@@ -118,7 +118,7 @@ impl PreCell {
         idle
     }
 
-    /// Samples a GPU for [`IDLE_SECONDS`]. Returns the trace and the window to evaluate.
+    /// Samples a GPU for [`IDLE_SECONDS`]. Returns the trace and its window in which the idle power is computed.
     fn sample_idle(&self, gpu: &str, on_wait: &mut dyn FnMut(&str)) -> (Trace, Range<f64>) {
         let sampler = Sampler::start(vec![Box::new(GpuSource::open(gpu))]);
         let enough = |sampler: &Sampler| sampler.seconds() >= IDLE_SECONDS;
@@ -225,7 +225,7 @@ impl PreCell {
         })
     }
 
-    /// Sleeps unless the run is stopped. Returns false if the wait has to end.
+    /// Sleeps unless the run is stopped. Returns false if the run was stopped.
     fn pause(&self, time: Duration, why: &str, on_wait: &mut dyn FnMut(&str)) -> bool {
         on_wait(why);
         if self.stop.signal().is_none() {
@@ -244,8 +244,8 @@ fn with_timeout<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> T + S
     receiver.recv_timeout(limit).ok()
 }
 
-/// Joins the events from before a cell and those of its worker. If both detected a process, keeps only the event of the
-/// worker, which knows how long the process was listed.
+/// Joins the events from before a cell and those of its worker. If both concern the same process, keeps only the event
+/// of the worker, which contains the times at which the process was listed.
 pub(crate) fn merge_events(pre_cell: Vec<PreCellEvent>, of_worker: Vec<Event>) -> Vec<Event> {
     let seen = |pid: u32| {
         let prefix = format!("process {pid} ");

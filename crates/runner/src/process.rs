@@ -55,7 +55,7 @@ pub(crate) struct Workers {
 /// Program that stays the same during a run, even if a build replaces its file.
 struct Program {
     path: PathBuf,
-    /// Open file of the program at the start of the run. Without one, the system resolves the path at each start.
+    /// Open file of the program at the start of the run. Without one, the system resolves the path at the start of each worker.
     file: Option<File>,
 }
 
@@ -160,14 +160,14 @@ impl Workers {
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
         let oom_kills_before = oom_kills();
-        // Temporary files for another framework are removed with the worker, however it ends.
+        // The temporary files of the peer's framework are removed after the worker ends, for whatever reason.
         let with_peer = !request.peer.is_empty();
         let scratch = with_peer
             .then(tempfile::tempdir)
             .transpose()
             .map_err(RunError::Worker)?;
-        // Libraries need a current directory. If it does not exist, use a temporary folder. The folder contains the
-        // cache, so other users must not be able to write to it.
+        // Libraries need a current directory. If it does not exist, use a temporary folder. This folder then
+        // contains the cache, so other users must not be able to write to it.
         let current = std::env::current_dir().is_err().then(tempfile::tempdir);
         let current = current.transpose().map_err(RunError::Worker)?;
         let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
@@ -175,8 +175,8 @@ impl Workers {
         self.supervise(worker, timeout, oom_kills_before, on_progress)
     }
 
-    /// Reads the output of a worker until the worker exits or has to be killed. Returns its final message, or a
-    /// classification of its end without one. `oom_kills_before` is [`oom_kills`] before the start.
+    /// Reads the output of a worker until the worker exits or has to be killed. Returns its final message, or,
+    /// without a final message, the status and the reason of its end. `oom_kills_before` is [`oom_kills`] before the start.
     fn supervise(
         &self,
         mut worker: Worker,

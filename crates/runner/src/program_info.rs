@@ -45,7 +45,7 @@ impl ProgramInfo {
     /// Returns the identification of another program, from the output of `PROGRAM about`. Returns `None` if the program
     /// does not support the command.
     pub fn of(program: &Path) -> Option<Self> {
-        // The variable overrides the revision of this program only.
+        // `MANTISSA_REVISION` overrides the revision of this program only, so the other program must not see it.
         let mut command = Command::new(program);
         let output = command
             .arg("about")

@@ -26,7 +26,7 @@ pub fn prepare_rerun(
     out: PathBuf,
 ) -> Result<Start, RunError> {
     let (mut plan, mut settings) = read_plan_and_settings(earlier)?;
-    // The folder may come from an untrusted source, and so may the command.
+    // The run folder may come from an untrusted source, and so may the command of the peer that it contains.
     if !settings.peer.is_empty() {
         return Err(RunError::Input(format!(
             "cannot measure `{}` again: its peer command comes from the run folder and is not trusted\n  hint: measure again with `run --peer`",

@@ -100,7 +100,7 @@ const NOT_AVAILABLE: &str = "backend `";
 
 /// Returns the default number of repeats of a cell. A smoke run only checks that everything works. A standard run needs
 /// several processes for a confidence interval. A full run has the size used in the articles that its suite reproduces,
-/// which use one seed each.
+/// and these articles use one seed each.
 pub fn default_repeats(profile: Profile) -> u32 {
     match profile {
         Profile::Smoke | Profile::Full => 1,

@@ -106,7 +106,7 @@ impl<'a> Schedule<'a> {
         for planned in &plan.cells {
             let is_missing = |_: &&String| self.folder.ledger().needs_run(&planned.cell, 0);
             if let Some(reason) = planned.skip.as_ref().filter(is_missing) {
-                // There may be many skipped cells, so check for a stop request.
+                // There may be many skipped cells, so check for a stop request before each of them.
                 if self.stop.signal().is_some() {
                     unrecorded += 1;
                     continue;
@@ -142,7 +142,7 @@ impl<'a> Schedule<'a> {
         let start = Instant::now();
         let mut left = work.len() + unrecorded;
         'cells: for (done, (cell, repeat)) in work.iter().enumerate() {
-            // With `Busy::Wait`, a disturbed cell runs once more when the GPU is free.
+            // With `Busy::Wait`, a cell during which another process computed runs once more when the GPU is free.
             let (mut retries, mut rerun_disturbed) = (policy.retries, policy.busy == Busy::Wait);
             loop {
                 if self.stop.signal().is_some() {

@@ -8,7 +8,8 @@ use mantissa_suite::{PlanOptions, StartingWeights, Suite, parse, plan};
 
 const CELLS: usize = 100_000;
 
-/// Returns a training suite over every kind of axis. Some combinations of precision and matmul precision are skipped, as intended.
+/// Returns a training suite that sweeps names, numbers, joined axes and seeds. Some combinations of precision and matmul precision are
+/// skipped, as intended.
 fn suite() -> Suite {
     let mut text = String::from(
         "title = 't'\nquestion = 'q'\n[[workload]]\nname = 'w'\ntask = 'train'\nmodel = 'distilbert'\n\

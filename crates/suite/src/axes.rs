@@ -74,8 +74,8 @@ pub(crate) fn applicable(sweeps: &[Sweep], workload: &Workload) -> Vec<Sweep> {
         .collect()
 }
 
-/// Replaces the sweeps over the axes of `replacement`. Inserts `replacement` before the first of them, or at the end if there are none. If a
-/// replaced sweep has further axes, these remain, with their distinct values.
+/// Removes the axes of `replacement` from all sweeps. Inserts `replacement` in front of the first sweep that contained one of these axes, or
+/// at the end if none did. A sweep keeps its other axes, without duplicate rows.
 pub(crate) fn replace(sweeps: &mut Vec<Sweep>, replacement: Sweep) {
     let is_replaced = |axis: Axis| replacement.axes.contains(&axis);
     let position = sweeps
@@ -212,7 +212,7 @@ fn row(section: &Section<'_>, key: &str, axes: &[Axis], item: &Node<'_>) -> Opti
 pub(crate) fn value(section: &Section<'_>, axis: Axis, node: &Node<'_>) -> Option<AxisValue> {
     let span: Range<usize> = node.span();
     let given = section.sink.snippet(&span);
-    // Convert a TOML value of a type that no axis has to text, so that the axis rejects it with its usual error.
+    // If no axis accepts the TOML type, pass the value as text, so that the axis rejects it with its usual error.
     let value = axis_value(node.get_ref()).unwrap_or_else(|| AxisValue::Text(given.clone()));
     let checked = axis.value(value).map_err(|error| match error {
         ValueError::Kind { axis, takes, .. } => ValueError::Kind { axis, takes, given },

@@ -13,7 +13,7 @@ use crate::{
     section::Section,
 };
 
-/// Alias of [`MetricName::PEAK_MEMORY`].
+/// Name in suites for the group of metrics [`MetricName::PEAK_MEMORY`].
 const PEAK_MEMORY: &str = "peak_memory";
 
 /// Keys of the three kinds of claims.

@@ -1,4 +1,4 @@
-//! All keys of the suite format with their types and defaults. The parser reads by this list, and the tables of `docs/suite-format.md` are
+//! All keys of the suite format with their types and defaults. The parser uses this list, and the tables of `docs/suite-format.md` are
 //! generated from it.
 
 use std::fmt;

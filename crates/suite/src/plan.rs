@@ -167,7 +167,7 @@ fn with_model(workload: &Workload, options: &PlanOptions) -> Result<Workload, Pl
     };
     if let Some(user_model) = user_model {
         if user_model.name() != model.name() {
-            // With random weights, a model for all workloads replaces only models of the same architecture.
+            // With random weights, a user model that is not assigned to one workload replaces only models of the same architecture.
             if model_of_workload.is_none() && options.weights == StartingWeights::Random {
                 return Ok(workload);
             }

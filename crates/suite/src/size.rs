@@ -1,4 +1,4 @@
-//! `model = "…"` and `[workload.model_size]`: a model; the default is the published base size.
+//! `model = "…"` and `[workload.model_size]`: the model of a workload. Its size defaults to the published base size.
 
 use mantissa_core::{
     BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, ResNetSize,
@@ -42,7 +42,7 @@ fn read_model(section: &Section<'_>) -> Option<Model> {
     }
 }
 
-/// Reads a model defined by the program, which also defines its size.
+/// Reads `model = "own"`. The program that runs the suite defines this model and its size.
 fn user_defined(section: &Section<'_>) -> Option<Model> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
     size.reject_unknown_keys(&[]);

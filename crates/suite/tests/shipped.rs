@@ -1,4 +1,4 @@
-//! Tests of the shipped suites: all are valid, can be planned in every profile, and contain the promised cells.
+//! Tests of the shipped suites: all are valid, can be planned in every profile, and contain the expected cells.
 
 use std::{
     collections::BTreeSet,

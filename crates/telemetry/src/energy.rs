@@ -118,7 +118,7 @@ fn check_length(window: &Range<f64>, min_seconds: f64, sensor: &str) -> Result<f
     }
 }
 
-/// Sampled power, integrated as readings arrive so that thinning does not lose energy.
+/// Sampled power, integrated over all readings as they arrive, so that dropping readings later does not lose energy.
 #[derive(Debug, Clone, Default)]
 struct Power {
     sums: Decimated<Sum>,
@@ -132,7 +132,7 @@ struct Sum {
     /// Time up to which the sums are taken.
     seconds: f64,
     joules: f64,
-    /// Covered time in seconds.
+    /// Time without gaps between readings, in seconds.
     covered: f64,
 }
 
@@ -245,7 +245,7 @@ impl Counter {
             return Err("the device does not report its energy counter".into());
         }
         let length = check_length(window, MIN_ENERGY_SECONDS, "energy counter")?;
-        // A reading that is slightly late still counts as the reading at the edge.
+        // A reading slightly before or after an edge of the window still counts as the reading at this edge.
         let tolerance = length * (1.0 - MIN_COVERAGE) / 2.0;
         let start = self
             .at(window.start, tolerance)
@@ -269,8 +269,8 @@ impl Counter {
         Ok((joules, step))
     }
 
-    /// Returns time and value of the counter at a time, interpolated linearly. If the time is in a gap between readings,
-    /// returns the last reading before it, or else the first one after it, within `tolerance` seconds.
+    /// Returns time and value of the counter at a time, interpolated linearly. If the time is in a gap or outside of the
+    /// readings, returns the last reading before it, or else the first one after it, within `tolerance` seconds.
     fn at(&self, at: f64, tolerance: f64) -> Option<(f64, f64)> {
         match self.readings.neighbours(at, |reading| reading.0) {
             (Some(below), Some(above)) if self.covered.contain(&(at..at)) => {

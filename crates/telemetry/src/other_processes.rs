@@ -22,9 +22,9 @@ pub struct OtherProcess {
     pub pid: u32,
     /// Peak device memory in bytes; absent if the driver hides it.
     pub bytes: Option<u64>,
-    /// First reading that listed it, seconds since the start.
+    /// Time of the first reading that listed the process, in seconds since the start.
     pub first_seconds: f64,
-    /// Last reading that listed it, seconds since the start.
+    /// Time of the last reading that listed the process, in seconds since the start.
     pub last_seconds: f64,
 }
 
@@ -33,7 +33,7 @@ pub struct OtherProcess {
 pub(crate) struct Log {
     others: Vec<OtherProcess>,
     own_listed: bool,
-    /// Time of the first list in seconds, before the measured process uses the device.
+    /// Time of the first process list in seconds. It is read before the measured process uses the device.
     first_list: Option<f64>,
 }
 

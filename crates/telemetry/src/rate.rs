@@ -124,7 +124,7 @@ impl Log {
         }
     }
 
-    /// Returns start and duration of the evenly spaced readings, in seconds.
+    /// Returns start and duration of the stored readings, which are evenly spaced, in seconds.
     pub(crate) fn durations(&self) -> impl Iterator<Item = (f64, Option<f64>)> {
         self.readings
             .evenly_spaced()

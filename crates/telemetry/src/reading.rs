@@ -5,7 +5,7 @@ use std::time::Duration;
 use mantissa_core::Event;
 
 /// Sampling period. An NVML sensor keeps each value for at least 20 ms (power on an A100 or H100: 25 to 100 ms, arXiv
-/// 2312.02741), so a reading every 10 ms sees every value. [`crate::Trace::rate`] reports the cost.
+/// 2312.02741), so a reading every 10 ms sees every value. [`crate::Trace::rate`] reports the cost of sampling.
 pub const PERIOD: Duration = Duration::from_millis(10);
 
 /// Values read at one time. A value that the machine does not report is absent.

@@ -13,7 +13,7 @@ use mantissa_core::{Event, EventKind};
 
 use crate::{PERIOD, Peaks, Reading, Source, Throttling, Trace};
 
-/// Minimum time between two full readings, and the sampling period if no source changes faster. Brief readings in
+/// Time between two scheduled full readings, and the sampling period if no source changes faster. Brief readings in
 /// between leave out quantities that are expensive to read or change slowly:
 /// - host memory: takes about 30 µs, and the system keeps its peak
 /// - processes: the driver walks a list
@@ -241,7 +241,7 @@ impl Reader {
     }
 }
 
-/// Locks the trace. A panic while it was locked leaves only complete readings.
+/// Locks the trace, even if a thread panicked while it held the lock. The trace then still contains only complete readings.
 fn lock(trace: &Mutex<Trace>) -> MutexGuard<'_, Trace> {
     trace.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Source that calls a function that fails at every reading after the first.
+    /// Source that calls a function, which blocks or panics, at every reading after the first.
     struct FailingSource(usize, fn());
 
     impl Source for FailingSource {

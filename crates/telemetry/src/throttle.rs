@@ -60,7 +60,7 @@ pub enum Throttling {
 pub struct Throttled {
     /// Reason for the throttling.
     pub reason: &'static str,
-    /// Interval from the last reading before the reason to the first reading after it, in seconds since the start.
+    /// Interval from the last reading without this reason to the next reading without it, in seconds since the start.
     pub window: Range<f64>,
 }
 
@@ -83,7 +83,7 @@ struct Reason {
 }
 
 impl Log {
-    /// Adds a reading. If readings are more than twice `reach` seconds apart, the time between them is unknown.
+    /// Adds a reading, which is valid for `reach` seconds before and after it. At times without a valid reading, throttling is unknown.
     pub(crate) fn push(&mut self, seconds: f64, bits: Option<u64>, reach: f64) {
         self.readings += 1;
         let Some(bits) = bits else {
@@ -116,7 +116,7 @@ impl Log {
         self.last = Some((seconds, bits));
     }
 
-    /// Returns true if the clock was throttled at the last reading of the reasons, regardless of its age.
+    /// Returns true if the last reading contains a reason for throttling, regardless of the age of the reading.
     pub(crate) fn is_throttled(&self) -> bool {
         self.last
             .is_some_and(|(_, bits)| !throttle_reasons(bits).is_empty())
@@ -144,7 +144,7 @@ impl Log {
         intervals
     }
 
-    /// Returns one event for each reason, with the share of the readings and the time of the first one.
+    /// Returns one event for each reason, with the share of the readings that contain it and the time of the first of them.
     pub(crate) fn events(&self) -> Vec<Event> {
         let event = |(name, reason): (&&str, &Reason)| Event {
             kind: reason.kind,

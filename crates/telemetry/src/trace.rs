@@ -85,11 +85,11 @@ pub struct Trace {
 /// [`Trace::process_peak_bytes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Peaks {
-    /// Host memory of this process in bytes.
+    /// Host memory of the measured process in bytes.
     pub host: Option<u64>,
     /// Device memory in bytes.
     pub device: Option<u64>,
-    /// Device memory of this process in bytes.
+    /// Device memory of the measured process in bytes.
     pub process: Option<u64>,
 }
 
@@ -151,7 +151,7 @@ impl Trace {
         self.readings += 1;
         self.device.push(reading.device_bytes);
         if !reading.brief && (reading.processes.is_none() || reading.process_bytes.is_some()) {
-            // A list without this process is valid: the process may use the device only later, or only earlier.
+            // A list without the measured process is not a failed reading: the process may use the device only later, or only earlier.
             self.process.push(reading.process_bytes);
         }
         self.host_peak = self
@@ -232,12 +232,12 @@ impl Trace {
             .collect()
     }
 
-    /// Returns the peak host memory of this process in bytes.
+    /// Returns the peak host memory of the measured process in bytes.
     pub fn host_peak_bytes(&self) -> Option<u64> {
         self.host_peak
     }
 
-    /// Returns the method for [`Trace::host_peak_bytes`].
+    /// Returns the method with which [`Trace::host_peak_bytes`] was measured.
     pub fn host_peak_method(&self) -> &'static str {
         if self.host_peak_was_reset {
             "high-water mark after loading"
@@ -246,13 +246,13 @@ impl Trace {
         }
     }
 
-    /// Returns the peak device memory in use minus the baseline at the first reading, in bytes; `None` if it could no
-    /// longer be read at the end.
+    /// Returns the peak device memory in use minus the baseline at the first reading, in bytes; `None` if the
+    /// memory could no longer be read at the end.
     pub fn device_peak_bytes(&self) -> Option<u64> {
         Some(self.device.value()?.saturating_sub(self.baseline_device_bytes?))
     }
 
-    /// Returns the peak device memory of this process in bytes; `None` if it could no longer be read at the end.
+    /// Returns the peak device memory of the measured process in bytes; `None` if this memory could no longer be read at the end.
     pub fn process_peak_bytes(&self) -> Option<u64> {
         self.process.value()
     }
@@ -291,7 +291,7 @@ impl Trace {
         self.rate.rate(&window, self.period)
     }
 
-    /// Returns true if the clock was throttled at the last reading of the reasons.
+    /// Returns true if the last reading contains a reason for throttling.
     pub(crate) fn is_throttled(&self) -> bool {
         self.throttle.is_throttled()
     }
@@ -323,7 +323,7 @@ impl Trace {
         self.other_processes.result()
     }
 
-    /// Returns one event for each reason of throttling.
+    /// Returns one event for each reason why the clock was limited: a reason for throttling or a setting of the user.
     pub fn throttle_events(&self) -> Vec<Event> {
         self.throttle.events()
     }

@@ -158,7 +158,7 @@ impl Mutator {
                     _ => self.choose(&BOUNDARY_VALUES),
                 };
                 let number = number.to_le_bytes();
-                // Most lengths are in headers.
+                // Half of the writes start in the first 64 bytes, because most lengths are in headers.
                 let at = self.choose(&[from, from % 64]);
                 for (to, byte) in bytes.iter_mut().skip(at).zip(&number[..width]) {
                     *to = *byte;
@@ -195,7 +195,8 @@ impl Mutator {
 /// Lock that serializes memory measurements, because the allocator counts the bytes of all threads.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Returns the peak of allocated bytes during `work`, relative to its start. Returns 0 if [`PeakAlloc`] is not the allocator.
+/// Returns the peak of allocated bytes while `work` runs, minus the bytes allocated before. Returns 0 if [`PeakAlloc`]
+/// is not the allocator.
 pub fn peak_allocation(work: impl FnOnce()) -> usize {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = PeakAlloc.current_usage();

@@ -1,16 +1,17 @@
 //! Measures how much telemetry sampling slows down the work on this machine.
 //!
-//! Pieces of work of a few milliseconds run back to back while a sampler takes readings. The work is an arithmetic loop on one core, the same loop
-//! on all cores, and the steps of a small training. The piece in which a reading begins and the next piece are compared with the two pieces before
-//! and the two after. Other load on the machine affects all of them alike.
+//! Pieces of work of a few milliseconds run back to back while a sampler takes readings. Three kinds of work are measured in turn: an arithmetic
+//! loop on one core, the same loop on all cores, and the steps of a small training. For each reading, the time of the piece in which it begins and
+//! of the next piece is compared with the time of the two pieces before and the two after. Other load on the machine affects all six pieces alike.
 //!
 //! The program prints two estimates of the slowdown, as shares of the time. The mean, with a bootstrap interval, is the cost over a whole run. The
 //! median of group means ignores outliers. The program also prints both estimates for a placebo: as many comparisons at moments half-way between
 //! two readings, at which nothing is read. The cost of a reading is the difference from the placebo.
 //!
 //! `cargo run --release -p mantissa-worker --example disturbance [READINGS [DEVICE [LIBRARY]]]`: with a device (UUID or PCI bus id), the GPU is
-//! sampled as well, through this machine's NVML or a library file (the stand-in of `tests/nvml`). A run on a GPU takes a hundred readings per
-//! second, of which nine in ten are brief. With a device, the program also prints the share for a hundred full readings per second: an upper bound.
+//! sampled as well, through this machine's NVML or a library file (the fake NVML of `tests/nvml`). A benchmark run on a GPU takes a hundred
+//! readings per second. Nine in ten are brief: they leave out some quantities. With a device, the program therefore also prints an upper bound of
+//! the slowdown in such a run: the share for a hundred full readings per second.
 
 use std::{
     env, fs,
@@ -32,7 +33,8 @@ use mantissa_workloads::{Observer, Progress};
 /// Default number of readings whose neighbouring pieces are compared.
 const READINGS: usize = 3000;
 
-/// Time between two readings, as in a run on a CPU: every reading is full, and there are pieces without a reading in between.
+/// Time between two readings, as in a benchmark run on a CPU. It is long enough for every reading to be full, and for pieces without a reading
+/// between two readings.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Readings per second.
@@ -186,8 +188,8 @@ impl Observer for PieceObserver {
 }
 
 /// Returns the extra time of the work around each moment, in seconds. A reading can slow down two pieces: the one that contains the moment and, by
-/// evicted caches, the next one. The extra time is the total time of these two minus half the total time of the two pieces before and the two
-/// after. Skips moments for which one of the six pieces contains another moment or one of `others`.
+/// evicted caches, the next one. The extra time is the total time of these two minus half the total time of the other four: the two pieces
+/// before and the two after. Skips a moment if the six pieces are not consecutive, or if they contain another moment or one of `others`.
 fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f64> {
     let contains_any = |piece: &Piece, moments: &[Instant]| {
         let before = |moment: Instant| moments.partition_point(|at| *at < moment);
@@ -216,7 +218,8 @@ fn midpoints(readings: &[Instant]) -> Vec<Instant> {
     readings.windows(2).map(half_way).collect()
 }
 
-/// Formats the mean of [`GROUP`] or more excesses and the median of their group means, as shares of the time at `rate` readings per second.
+/// Formats the mean of the extra times in `excesses` (at least [`GROUP`]) and the median of their group means, as shares of the time at `rate`
+/// readings per second.
 fn shares(excesses: &[f64], rate: f64) -> String {
     let sample = Sample::new(excesses.iter().copied()).expect("times are finite");
     let interval = bca_interval(&sample, SEED, |values| mean(values));

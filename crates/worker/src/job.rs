@@ -35,7 +35,7 @@ pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Re
             Err(error) => return Ok(Message::Refused(error.to_string())),
         },
     };
-    // With a peer, sample the peer process, because it computes the cell.
+    // If a peer (the program of another framework) computes the cell, sample the peer's process instead of this one.
     let peer_id = peer.as_ref().map(Peer::id);
     let mut sources: Vec<Box<dyn Source>> =
         vec![Box::new(peer_id.map_or_else(HostMemory::default, HostMemory::of))];
@@ -47,7 +47,7 @@ pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Re
         }));
     }
     let sampler = Sampler::start(sources);
-    // The handle was not set before, because a process runs only one cell.
+    // Setting the handle fails only if it is already set. It is not, because a process runs only one cell.
     let _ = TRACE_HANDLE.set(sampler.handle());
     let mut observer = CellObserver::new(sampler, &PROGRESS);
     let result = match peer {

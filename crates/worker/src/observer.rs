@@ -137,7 +137,8 @@ impl Observer for CellObserver<'_> {
     }
 }
 
-/// Adds a point. Of a constant stretch, only the two ends are stored, because a kernel may be launched a million times.
+/// Adds a point. Consecutive points with the same value are reduced to the first and the last one, because a kernel may be launched a million
+/// times and each launch adds a point.
 fn push_compressed(series: &mut Series, x: f64, y: f64) {
     let is_constant = matches!(series.y.as_slice(), [.., Some(a), Some(b)] if *a == y && *b == y);
     match series.x.last_mut() {

@@ -27,7 +27,7 @@ pub fn worker(own_model: Option<&OwnModel>) -> WorkerExit {
         // Must run before other threads create arenas of `malloc`. If the C library rejects the setting, steps are only slower.
         keep_freed_memory();
     }
-    // Use a new thread, because the parent cannot choose the stack size of the main thread.
+    // Use a new thread, because the parent can choose its stack size (`RUST_MIN_STACK`), but not that of the main thread.
     let own_model = own_model.cloned();
     let thread = std::thread::spawn(move || {
         join_thread_pool();

@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn tiny_training_matches_a_count_by_hand() {
-        // Parameters of 30,522 token and 8 position embeddings of width 4, and of a norm; of the block; of the two layers of the head, 20 and 10.
+        // Parameters in the order of the sum below: 30,522 token embeddings and 8 position embeddings of width 4; a norm; the block; the two
+        // layers of the head.
         let parameters = 122_088 + 32 + 8 + (4 * 20 + 8 + 40 + 36 + 8) + 20 + 10;
         // Saved values in the order of the sum below: 6 ids; 24 inputs of the norm with 12 statistics; the inputs of the block's projections, and
         // 72 outputs; 36 attention weights; the input of the layer after attention; a norm; the input of the feed-forward layer; 48 values before
@@ -239,7 +240,7 @@ mod tests {
     fn dropout_saves_masks_and_checkpointing_only_segment_inputs() {
         let activations = |dropout, axes: &[(Axis, &str)]| tiny(dropout, axes).activations;
         let plain = activations(0.0, &[]);
-        // One mask byte for each value that dropout may drop. The attention weights after dropout are saved next to the softmax output.
+        // One mask byte for each value that dropout may drop. The attention weights after dropout are saved in addition to the softmax output.
         assert_eq!(activations(0.1, &[]), plain + 24 + 36 + 24 + 8 + 4 * 36);
         // The hidden states after the embeddings and after the block, in f32.
         for precision in ["32-true", "bf16-mixed"] {
@@ -306,7 +307,8 @@ mod tests {
 
     #[test]
     fn estimates_are_near_recorded_values() {
-        // Weights, copies, activations, gradients and optimizer of reports/20261122T054956Z-imdb-twelve-settings, with a vocabulary of 30,522.
+        // Bytes of weights, copies, activations, gradients and optimizer state, as recorded in reports/20261122T054956Z-imdb-twelve-settings with a
+        // vocabulary of 30,522.
         let recorded = [
             ("64-true", [16_505_040, 0, 53_150_166, 16_505_040, 32_996_000]),
             ("32-true", [8_257_480, 0, 27_352_306, 8_257_480, 16_500_896]),

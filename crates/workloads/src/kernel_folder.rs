@@ -10,7 +10,7 @@ use mantissa_precision::device;
 pub fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     hasher.update(device::kernel_identity(backend).as_bytes());
-    // Programs that cannot be read share a folder.
+    // If this program's file cannot be read, its hash is left out. All such programs share a folder.
     let _ = open_own_program().and_then(|program| hasher.update_reader(program).map(drop));
     let id = hasher.finalize().to_hex();
     cache.join("kernels").join(&id[..16])

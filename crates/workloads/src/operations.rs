@@ -31,7 +31,7 @@ pub(crate) fn f32_operations(cell: &Cell) -> Vec<Operation> {
         Attention::Fused => Operation::FusedAttention,
         Attention::Math => Operation::Matmul,
     };
-    // The names of layers do not depend on the data.
+    // Use any vocabulary size and number of classes, because the names of layers do not depend on the data.
     let Some(model) = BuiltInModel::of(cell, (1, 1)) else {
         return vec![];
     };

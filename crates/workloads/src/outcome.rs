@@ -246,14 +246,14 @@ pub enum TaskMeasurements {
 /// Weights read from a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadWeights {
-    /// Weights read by the program that computes.
+    /// This process read the weights and computed the cell.
     Here {
         /// Bytes in the checkpoint.
         bytes: u64,
         /// Seconds until the weights were on the device, in the setting's format.
         seconds: f64,
     },
-    /// Weights passed to another framework. Its loading time does not include reading the checkpoint.
+    /// This process read the weights, and another framework computed the cell. The framework's loading time excludes reading the checkpoint.
     ByPeer,
 }
 

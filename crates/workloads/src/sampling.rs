@@ -362,7 +362,7 @@ mod tests {
             (60, "max samples".into())
         );
         assert_eq!(sample_with_noise(&task(10, 1000, 30.0), 0.9).1, "time cap");
-        // The time limit applies after the minimum number of samples, and small numbers of samples are respected.
+        // The time limit applies only after the minimum number of samples. A limit of one sample is respected, too.
         assert_eq!(
             sample_with_noise(&task(10, 1000, 1.0), 0.9),
             (10, "time cap".into())

@@ -21,9 +21,9 @@ pub use own_model::OwnModel;
 /// User-defined classifier and its data. `examples/own_model.rs` contains a complete program.
 ///
 /// The module is an ordinary burn module. [`Autocast`](mantissa_precision::Autocast) records and replays the module, so that its layers and tensor
-/// operations compute in the formats of each setting. In true settings, its parameters have the setting's format, too. Three kinds of modules
-/// cannot be replayed and are rejected before the measurement: with frozen parameters, with running statistics of batch norms (which burn keeps
-/// inside the module), and with `detach` (a replay does not stop gradients).
+/// operations compute in the formats of each setting. In true settings (such as `bf16-true`), its parameters have the setting's format, too.
+/// Three kinds of modules cannot be replayed and are rejected before the measurement: with frozen parameters, with running statistics of batch
+/// norms (which burn keeps inside the module), and with `detach` (a replay does not stop gradients).
 ///
 /// [`model`](Self::model), [`input`](Self::input) and [`forward`](Self::forward) run for every micro-batch. They create tensors on the given
 /// `device`, and must not read them or move them (`to_device`).
@@ -69,7 +69,7 @@ pub struct Examples<E> {
     pub name: String,
     /// True if a generator created the data; reports mark such data.
     pub synthetic: bool,
-    /// Training examples, or all examples if there is no test part.
+    /// Training examples, or all examples if `test` is `None`.
     pub train: Vec<(E, u32)>,
     /// Test examples.
     pub test: Option<Vec<(E, u32)>>,

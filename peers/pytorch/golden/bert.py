@@ -48,7 +48,7 @@ CLASSES = {**COMMON, "classifier_dropout": None, "num_labels": 3}
 MLM = {**COMMON, "tie_word_embeddings": True}
 LENGTHS = [8, 5, 3]  # real tokens per row
 LABELS = [2, 0, 1]
-MASKED = [(0, 1), (0, 6), (1, 3), (2, 0)]  # row and position of the tokens that the masked language model predicts
+MASKED = [(0, 1), (0, 6), (1, 3), (2, 0)]  # (row, position) of each token that the masked language model predicts
 MASK_TOKEN = 4
 
 
@@ -120,7 +120,7 @@ def case(name, kind, config, seed, reference_logits):
     other = tiny.float64_logits(model, input_ids=tiny.scrambled(ids, mask, config["vocab_size"]), attention_mask=mask)
     real = mask == 1 if masked_lm else slice(None)
     assert torch.equal(other[real], output.logits[real])
-    assert not torch.equal(tiny.float64_logits(model, input_ids=ids)[real], output.logits[real])  # the mask matters
+    assert not torch.equal(tiny.float64_logits(model, input_ids=ids)[real], output.logits[real])  # without the mask, the logits differ
     for row in rows:
         noise = row["name"].endswith("self.key.bias")
         assert (row["norm"] < 1e-13) if noise else (row["norm"] > 1e-4), row

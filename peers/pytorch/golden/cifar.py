@@ -54,7 +54,7 @@ def predictions(weights, images, labels, dtype):
 
 
 def main():
-    torch.set_num_threads(1)  # one order of summation
+    torch.set_num_threads(1)  # one thread, so that sums have one order
     checkpoint, file = sys.argv[1:]
     weights = load_file(checkpoint)
     records = torch.from_numpy(np.fromfile(file, np.uint8)).view(-1, 1 + 3 * 32 * 32)

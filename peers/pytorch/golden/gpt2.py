@@ -97,7 +97,7 @@ def main():
     real = mask == 1
     other = tiny.float64_logits(model, input_ids=tiny.scrambled(ids, mask, vocabulary), attention_mask=mask)
     assert torch.equal(other[real], output.logits[real]) and not torch.equal(other, output.logits)
-    unmasked = tiny.float64_logits(model, input_ids=ids)  # the causal mask alone already hides padding on the right
+    unmasked = tiny.float64_logits(model, input_ids=ids)  # without a padding mask: the causal mask hides padding on the right
     assert tiny.max_difference(unmasked[real], output.logits[real]) < 1e-13
     assert all(row["norm"] > 1e-4 for row in rows), rows
     state = dict(model.named_parameters())
@@ -107,7 +107,7 @@ def main():
     gradient = state["transformer.wpe.weight"].grad
     assert gradient[:max(LENGTHS) - 1].abs().amax(1).min() > 1e-6 and gradient[max(LENGTHS) - 1:].abs().max() == 0
     logits, loss = tiny.unpatched_outputs(GPT2LMHeadModel, CONFIG, weights, **inputs)
-    assert torch.equal(logits, output.logits) and loss.dtype == torch.float32  # f32 in the loss only
+    assert torch.equal(logits, output.logits) and loss.dtype == torch.float32  # transformers uses f32 only in the loss
 
     tokens, steps = tiny.greedy(model, PROMPT)
     f32, f32_rows = tiny.float32_logits(GPT2LMHeadModel, CONFIG, weights, **inputs)

@@ -155,7 +155,7 @@ def case(name, config, seed):
     other = tiny.float64_logits(model, input_ids=tiny.scrambled(ids, mask, config["vocab_size"]), attention_mask=mask)
     real = mask == 1
     assert torch.equal(other[real], output.logits[real]) and not torch.equal(other, output.logits)
-    unmasked = tiny.float64_logits(model, input_ids=ids)  # the causal mask alone already hides padding on the right
+    unmasked = tiny.float64_logits(model, input_ids=ids)  # without a padding mask: the causal mask hides padding on the right
     assert tiny.max_difference(unmasked[real], output.logits[real]) < 1e-13
     assert all(row["norm"] > 1e-4 for row in rows), rows
     logits, loss = tiny.unpatched_outputs(LlamaForCausalLM, config, weights, **inputs)

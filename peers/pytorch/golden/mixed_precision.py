@@ -8,7 +8,7 @@ Autocast     Autocast on the CPU does not cast the input of softmax and layer no
              therefore casts the input of softmax, layer norm and loss by `.float()`. The other operations (matmuls in the
              16-bit format, GELU and ReLU in the format of their input, additions in the wider format) do not differ.
 Loss scale   torch.amp.GradScaler with `growth_interval=3`. In step INF_STEP, a gradient is set to inf. That step is skipped
-             and the scale is halved. The scale grows before and after. The script asserts that rounding cannot change which steps
+             and the scale is halved. The scale grows before and after it. The script asserts that rounding cannot change which steps
              overflow: the same steps are finite with twice and with half the scale.
 Optimizer    SGD with momentum. Adam's update does not depend on the scale of its gradients, so it would hide missing
              unscaling. clip_grad_norm_ is called after unscaling. It clips some steps but not all.

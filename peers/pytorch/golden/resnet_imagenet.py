@@ -244,7 +244,7 @@ def write(depth):
 
 
 def main():
-    torch.set_num_threads(1)  # one order of summation
+    torch.set_num_threads(1)  # one thread, so that sums have one order
     torch.use_deterministic_algorithms(True)
     OUT.mkdir(parents=True, exist_ok=True)
     for depth in MODELS:

@@ -170,7 +170,7 @@ def score(model, stories):
 
 
 def main():
-    torch.set_num_threads(1)  # one order of summation
+    torch.set_num_threads(1)  # one thread, so that sums have one order
     torch.set_grad_enabled(False)
     checkpoint, tokens, text = sys.argv[1:]
     models = {"f64": Llama(checkpoint, torch.float64), "f32": Llama(checkpoint, torch.float32)}

@@ -71,7 +71,7 @@ class OnlyFloat64(TorchDispatchMode):
 
 
 def set_up():
-    torch.set_num_threads(1)  # one order of summation
+    torch.set_num_threads(1)  # one thread, so that sums have one order
     torch.use_deterministic_algorithms(True)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -91,7 +91,7 @@ def new_model(kind, config, dtype, weights=None):
         assert not unexpected, unexpected
         state = model.state_dict()
         loaded = {state[name].data_ptr() for name in weights}
-        assert all(state[name].data_ptr() in loaded for name in missing), missing  # tied to something loaded
+        assert all(state[name].data_ptr() in loaded for name in missing), missing  # tied to a loaded parameter
     return model
 
 
@@ -109,7 +109,7 @@ def spread_weights(kind, config, seed):
         if name not in saved:
             continue
         noise = torch.randn(like.shape, generator=generator, dtype=torch.float32)
-        if like.ndim == 1 and name.endswith("weight"):  # a norm's
+        if like.ndim == 1 and name.endswith("weight"):  # the weight of a norm
             weights[name] = 1.0 + 0.2 * noise
         elif name.endswith("bias"):
             weights[name] = 0.1 * noise
@@ -214,7 +214,7 @@ def greedy(model, prompt):
     assert torch.equal(generated, whole), (generated, whole)
     tokens = whole[0, len(prompt):].tolist()
     assert margin > 1e-2, margin  # f32 chooses the same tokens
-    assert len(set(tokens)) > 3, tokens  # the model does not repeat a few tokens
+    assert len(set(tokens)) > 3, tokens  # more than three distinct tokens
     model.train()
     return tokens, steps[:STEPS]
 

@@ -158,7 +158,7 @@ def train(model, images, labels):
 
 
 def main():
-    torch.set_num_threads(1)  # one order of summation
+    torch.set_num_threads(1)  # one thread, so that sums have one order
     torch.use_deterministic_algorithms(True)
     transformers.utils.logging.disable_progress_bar()
     OUT.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,7 @@ def test_targets_are_in_the_order_of_examples(tmp_path):
 
 
 def test_interleaved_rotary_pairs_become_two_halves():
-    # Two heads of four rows. Before, pairs (0, 1) and (2, 3) of a head rotate together.
+    # Two heads of four rows. Before the reordering, rows (0, 1) and (2, 3) of a head rotate together.
     rows = torch.arange(8.0)[:, None].repeat(1, 2)
     weights = {"model.layers.0.self_attn.q_proj.weight": rows, "model.layers.0.mlp.up_proj.weight": rows.clone()}
     models.deinterleave_rotary(weights, {"num_attention_heads": 2, "num_key_value_heads": 2})

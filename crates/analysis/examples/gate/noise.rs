@@ -194,8 +194,8 @@ impl RecordedCell {
         (0..count).map(|_| run()).collect()
     }
 
-    /// Draws two interleaved sides from consecutive rounds: each side gets one round of each pair, at random. Further runs
-    /// are whole recorded runs.
+    /// Draws two interleaved sides from consecutive recorded processes: of every two, a random one is assigned to the baseline and the other
+    /// to the candidate. The remaining `count` − 2 runs are whole recorded runs.
     fn interleaved(&self, count: usize, processes: usize, run_seed: u64) -> Vec<Vec<Vec<f64>>> {
         let mut random = seeded_rng(run_seed);
         let rounds: Vec<&Vec<f64>> = self.runs.iter().flatten().collect();

@@ -10,7 +10,7 @@ use super::noise::{Noise, seeded_rng};
 /// Number of cells of a suite.
 pub const CELLS: usize = 20;
 
-/// Number of runs from which a fence is computed.
+/// Number of runs from which a fence (run-to-run noise of a cell) is computed.
 pub const HISTORY: usize = 20;
 
 /// Parameters of a simulated comparison.
@@ -22,7 +22,7 @@ pub struct Scenario {
     pub drift: f64,
     /// Metric and size of a relative regression of one cell.
     pub injected: Option<(MetricName, f64)>,
-    /// True if cells have a history.
+    /// True if cells have a history, from which fences are computed.
     pub fenced: bool,
 }
 

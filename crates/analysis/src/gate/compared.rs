@@ -19,7 +19,7 @@ pub struct Compared<'a> {
     pub fence: Option<f64>,
     /// Standard error that more processes do not reduce: [`examples_error`] for accuracies, otherwise 0.
     pub shared_error: f64,
-    /// True if the runs of both sides were interleaved. Both sides then saw the same states of the machine.
+    /// True if the runs of both sides alternated in time (were interleaved), so both saw the same clocks and load of the machine.
     pub turns: bool,
 }
 

@@ -7,14 +7,15 @@ use mantissa_core::{MetricName, Unit};
 use super::compared::Compared;
 use crate::{Sample, Scale, Welch};
 
-/// Minimum number of cells for a common shift, and of fences for their median.
+/// Minimum number of cells for a common shift. Also the minimum number of fences (usual run-to-run noise of a cell) for a median fence.
 pub const GATE_MIN_DRIFT_CELLS: usize = 8;
 
-/// Maximum common shift that is attributed to clocks or other load on the machine, and subtracted. If a floor is smaller, it is the maximum.
+/// Maximum common shift that is attributed to clocks or other load on the machine, and subtracted. If the smallest floor (smallest relevant
+/// change) of the cells is less, this floor is the maximum.
 pub const GATE_MAX_DRIFT: f64 = 0.03;
 
-/// A common shift beyond this multiple of the median fence is attributed to the program. In the recorded runs, one shift in fifty
-/// exceeded it.
+/// A common shift beyond this multiple of the median fence is attributed to the program. In the recorded runs, one shift in fifty exceeded
+/// this limit.
 const GATE_FENCE_MULTIPLE: f64 = 2.0;
 
 /// A common shift beyond this share (a factor of 1.5) is attributed to the program. Recorded runs of the same program never differ by as
@@ -30,8 +31,8 @@ pub(super) struct CommonShift {
     pub doubtful: bool,
 }
 
-/// Computes the common shift of each metric over the cells that were not interleaved. Omits shifts that are attributed to the program, and
-/// metrics that do not drift, such as memory.
+/// Computes the common shift of each metric over the cells whose runs were not interleaved. Omits shifts that are attributed to the
+/// program, and metrics that do not drift, such as memory.
 pub(super) fn common_shifts(
     family: &[Compared<'_>],
     tests: &[Option<Welch>],

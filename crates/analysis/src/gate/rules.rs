@@ -1,7 +1,7 @@
 //! Requirements for findings: level, processes and looks.
 
-/// Probability of any finding in a suite by chance, if the candidate equals the baseline. The test is two-sided, so false regressions have
-/// half of this probability. A rate of false regressions of 1 % is accepted, which leaves a margin for noise that is not normal.
+/// Probability of any finding in a suite by chance, if the candidate equals the baseline. The test is two-sided, so the rate of false
+/// regressions is half of it, 0.5 %. A rate of up to 1 % is accepted because noise that is not normal can raise the rate.
 pub const GATE_LEVEL: f64 = 0.01;
 
 /// Minimum number of processes on either side for a verdict.
@@ -14,9 +14,9 @@ pub struct Rules {
     pub level: f64,
     /// Minimum number of processes on either side.
     pub repeats: usize,
-    /// Maximum number of looks at the same family, each with more processes. The level is divided by it because each look is another chance
-    /// for a false positive. Accuracies that agree in all processes of a side keep the whole level: their only error is that of the test
-    /// examples, so further looks give nearly the same result.
+    /// Maximum number of times that the same cells are judged (looks), each time with more processes. The level is divided by this number
+    /// because each look is another chance for a false positive. Accuracies that agree in all processes of a side keep the whole level:
+    /// their only error is that of the test examples, so further looks give nearly the same result.
     pub looks: u32,
 }
 

@@ -25,13 +25,13 @@ pub struct GateVerdict {
     pub verdict: Verdict,
     /// The change; `None` if it cannot be computed.
     pub change: Option<Change>,
-    /// Threshold for findings: the floor or the fence, whichever is larger.
+    /// Threshold for *improved* and *regressed*: the floor (smallest relevant change) or the fence (run-to-run noise), whichever is larger.
     pub threshold: f64,
     /// Common shift that was subtracted, as a ratio; 1 without a correction.
     pub drift: f64,
     /// p-value of the test; `None` without a test.
     pub p: Option<f64>,
-    /// p-value adjusted for the family (Holm). For a finding it is at most the level.
+    /// p-value adjusted for all comparisons of the gate (Holm). For *improved* and *regressed*, it is at most the significance level.
     pub adjusted_p: Option<f64>,
     pub(super) test: Option<Test>,
 }
@@ -41,14 +41,14 @@ pub struct GateVerdict {
 pub(super) struct Test {
     pub welch: Welch,
     pub scale: Scale,
-    /// Significance level if this is the only finding of the family: the level divided by the number of tests.
+    /// Significance level of this test if no other test is significant: the level of the gate divided by the number of tests.
     pub level: f64,
 }
 
 impl GateVerdict {
     /// Computes the smallest true change that is detected with probability [`GATE_POWER`], for this number of processes and this noise.
-    /// Detection requires an estimate that is significant, as the only finding of the family, and beyond the threshold. The unit is that of
-    /// the floor. Returns `None` without a test, or if the cause of a common shift is unknown.
+    /// A change is detected if its estimate is beyond the threshold and significant even if no other test is. The unit is that of the
+    /// floor. Returns `None` without a test, or if the cause of a common shift is unknown.
     pub fn catches(&self) -> Option<f64> {
         let Test { welch, scale, level } = self.test?;
         let student = StudentsT::new(0.0, 1.0, welch.freedom).ok()?;

@@ -72,7 +72,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
                 (baseline, candidate) = (new_baseline, new_candidate);
             }
             Ok(Some(signal)) => return Ok(Exit::Stopped(signal)),
-            // Keep the earlier result and its data.
+            // Continue with the verdict and the data from before this repetition.
             Err(error) => {
                 printer.warn(&format!("cannot measure inconclusive cells again: {error:#}"));
                 break;

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     let selection = &arguments.selection;
     let found = suites::select(selection)?;
-    // Another machine may run the plan.
+    // Accept a named backend that this machine lacks, because another machine may run the plan.
     let backend = selection
         .named_backend()
         .map_or_else(|| choose_backend(&Burn, None), Ok)?;

@@ -51,10 +51,10 @@ impl<'a> Rerun<'a> {
         })
     }
 
-    /// Measures cells again until they have twice as many processes; with the same number, most cells would remain inconclusive. Returns the
-    /// signal if one stopped the measurement.
+    /// Measures cells again until they have twice as many processes as before; with the same number, most cells would remain inconclusive.
+    /// Returns the signal if one stopped the measurement.
     ///
-    /// The new processes replace the recorded processes of these cells, because the recorded ones ran at about the same time and are not
+    /// The new processes replace the recorded ones, because all recorded processes of a cell ran at about the same time and are not
     /// independent of each other. With `--against`, the processes of both programs alternate, so that disturbances affect both.
     pub fn measure(
         &mut self,

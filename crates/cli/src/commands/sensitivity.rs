@@ -39,7 +39,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     stop.restore_default_signals();
 
     let run = load(&finish.path)?;
-    // The record of a failed attempt does not have this event.
+    // Records of failed attempts do not have a sensitivity event.
     let has_verdict = |record: &&Record| {
         record
             .events
@@ -154,8 +154,8 @@ fn layer_table(trials: &[FormatTrial]) -> Table {
         };
         let has_fewer_exponent_bits =
             |trial: &&FormatTrial| trial.layout.exponent_bits() < Format::F32.exponent_bits();
-        // For the exponent bits, use only the trials with fewer of them than f32 and, among these, with the most fraction bits. Otherwise the
-        // fraction would affect the result.
+        // To find the fewest exponent bits, use only formats with fewer exponent bits than f32 and, among these, those with the most fraction
+        // bits. With fewer fraction bits, the fraction would affect the result.
         let max_fraction_bits = layer_trials()
             .filter(has_fewer_exponent_bits)
             .map(|trial| trial.layout.fraction_bits())

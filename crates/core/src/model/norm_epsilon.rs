@@ -1,4 +1,4 @@
-//! Epsilon of layer norms that most checkpoints do not set.
+//! Default epsilon of layer norms. Most checkpoints do not set the epsilon.
 
 /// Default epsilon of the layer norms of BERT, DistilBERT and ViT.
 pub const NORM_EPSILON: f64 = 1e-12;

@@ -1,6 +1,6 @@
 //! Operands of a matmul in memory, and their rearrangement for the bf16 instruction. A lane is a row of the left operand or a column of the
 //! right operand; a strip is a group of lanes. Depth is the position in a lane. Two values that are adjacent in depth form a pair. A rearranged
-//! strip stores the pairs of all its lanes at one depth, then those at the next depth.
+//! strip stores the first pair of each of its lanes, then the second pair of each lane, and so on.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;

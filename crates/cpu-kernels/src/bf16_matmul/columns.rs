@@ -15,11 +15,11 @@ use super::{
 };
 use crate::{buffers, parallel_init::init_chunks, storage::Stored};
 
-/// Columns per strip: three registers. The sums of a tile of 8 rows then take 24 of the 32 registers. The other registers store columns and
-/// rows. The last strip uses fewer registers if its columns fit.
+/// Columns per strip: the values of three registers. The sums of a tile of 8 rows then take 24 of the 32 registers. The other registers store columns
+/// and rows. The last strip uses fewer registers if its columns fit.
 const COLUMNS: usize = 3 * LANES;
 
-/// Maximum number of values in the rows that are multiplied at a time. With a strip of columns, these rows fit into a core's L2 cache.
+/// Maximum number of values in the rows that are multiplied at a time. These rows and a strip of columns fit into a core's L2 cache.
 const VALUES_PER_BLOCK: usize = 128 << 10;
 
 /// Maximum number of rows that are multiplied at a time.
@@ -162,7 +162,7 @@ impl Columns {
         let columns = &registers.as_chunks::<R>().0[..self.depth.div_ceil(2)];
         let last = out.len() / n - 1;
         for (number, out) in out.chunks_mut(ROWS * n).enumerate() {
-            // Rows of a tile beyond the last one are computed and discarded.
+            // Rows of a tile after the last row of the block are computed and discarded.
             let offsets = std::array::from_fn(|row| row_offset((number * ROWS + row).min(last)));
             let sums = tile(self.instruction, rows, offsets, columns);
             Arch::new().dispatch(WriteTile {

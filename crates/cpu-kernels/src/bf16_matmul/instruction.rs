@@ -113,8 +113,8 @@ mod intrinsics {
                 // several rows depend on, from registers to memory.
                 macro_rules! add {
                     ($($lane:literal)*) => { $(
-                        // SAFETY: there are as many pairs in each lane as there are columns, and all bit patterns are
-                        // valid pairs.
+                        // SAFETY: each row has a pair for every element of `columns`, and all bit patterns are valid
+                        // pairs.
                         let pair: __m512bh = unsafe {
                             let pair = lanes[$lane].add(at * rows.step).cast::<i32>();
                             transmute(_mm512_set1_epi32(pair.read_unaligned()))

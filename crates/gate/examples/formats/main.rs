@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run -p mantissa-gate --example formats -- DIR [RUN]
 //! ```
-//! `RUN` is a run folder. If it is given, the formats of a single run are written from it.
+//! `RUN` is a run folder. If it is given, the formats for the measurements of a single run contain this run instead of an invented one.
 
 mod invented;
 

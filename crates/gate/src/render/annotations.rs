@@ -73,7 +73,7 @@ fn inconclusive_message(report: &GateReport) -> impl Iterator<Item = String> {
     iter::once(text).filter(|_| report.inconclusive > 0)
 }
 
-/// Renders the findings about existing cells that are neither better nor worse.
+/// Renders the findings that are neither better nor worse. Omits new cells, which the baseline did not run.
 fn changed_findings(report: &GateReport) -> impl Iterator<Item = String> {
     let cells = report.comparison.cells.iter();
     cells.flat_map(|cell| {

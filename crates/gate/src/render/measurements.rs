@@ -55,7 +55,7 @@ impl CellEstimates<'_> {
         &self.measured.cell
     }
 
-    /// Maximum length of a name before the seed and the identity of the cell, in bytes.
+    /// Maximum length of a name without the seed and the identity of the cell, which are appended, in bytes.
     const MAX_NAME_BYTES: usize = 900;
 
     /// Returns a name of at most 1,024 bytes that is stable across runs, e.g.
@@ -133,7 +133,8 @@ fn share_estimate(readings: &[Reading], n: u64) -> Option<Estimate> {
     })
 }
 
-/// Computes the median over processes. As in the tables, the median of a rate is computed from the corresponding times.
+/// Computes the median over processes. As in the tables of reports, the median of a rate is the inverse of the median of the
+/// corresponding times.
 fn median_estimate(metric: MetricName, readings: &[Reading], seed: u64) -> Option<Estimate> {
     let inverted = is_rate(metric) && readings.iter().all(|reading| reading.value > 0.0);
     let invert = |value: f64| if inverted { 1.0 / value } else { value };

@@ -89,7 +89,7 @@ pub fn record(cell: &Cell, repeat: u32, metrics: &[(MetricName, f64)]) -> Record
 }
 
 impl InventedRun {
-    /// Creates a run with this many processes per cell. `metrics` returns the values for the index of a cell and of a process.
+    /// Creates a run with this many processes per cell. `metrics(cell_index, process)` returns the values.
     pub fn new(
         cells: &[Cell],
         processes: u32,

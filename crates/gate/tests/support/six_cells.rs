@@ -21,7 +21,7 @@ pub fn cells() -> Vec<Cell> {
     pairs.collect()
 }
 
-/// Creates a run of six cells in five processes. `factor` depends on the index of the cell and the metric; `seed` selects the noise.
+/// Creates a run of six cells in five processes. The values are multiplied by `factor(cell_index, metric)`. `seed` selects the noise.
 pub fn run(seed: u64, factor: impl Fn(usize, MetricName) -> f64) -> InventedRun {
     InventedRun::new(&cells(), 5, |cell_index, process| {
         let number = |metric: MetricName, value: f64, noisy: bool| {

@@ -1,8 +1,8 @@
-//! Cache of tokenized data sets. A file is named after the hash of all its inputs.
+//! Cache of tokenized data sets. The name of a file is a hash of everything that determines its contents.
 //!
 //! A file consists of a magic line, the BLAKE3 hash of the payload, and the payload: little-endian 32-bit words with a length before every list.
-//! It is written under a temporary name and renamed, because workers that start together share the folder. A file that does not match its hash
-//! is ignored.
+//! It is written under a temporary name and then renamed, so that no worker process reads a file that another one is still writing. A file whose
+//! payload does not match the hash is ignored.
 
 use std::{
     fs,
@@ -43,8 +43,8 @@ pub(super) fn hasher() -> blake3::Hasher {
     hasher
 }
 
-/// Returns the entry in `file`, or creates and stores it. If the entry cannot be stored, adds a note to it. Every worker then creates the entry
-/// again.
+/// Returns the entry in `file`, or creates and stores it. If the entry cannot be stored, adds a note to the entry, because every worker process
+/// must then create it again.
 pub(super) fn load_or_create(
     file: &Path,
     make: impl FnOnce() -> Result<Entry, DataError>,

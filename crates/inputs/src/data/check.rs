@@ -20,7 +20,7 @@ pub struct Checked {
     pub kind: DatasetKind,
     /// Names of the files, or name of the folder.
     pub name: String,
-    /// Hash of the contents, as in records. `None` for images, because their hash depends on the size that they are scaled to.
+    /// Hash of the contents, the same as in recorded runs. `None` for images, because their hash depends on the size that they are scaled to.
     pub hash: Option<String>,
     /// Number of classes. 0 for running text, whose examples are documents.
     pub classes: u32,

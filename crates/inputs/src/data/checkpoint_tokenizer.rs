@@ -70,7 +70,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
     } else if given.extension().is_some_and(|end| end == "model") {
         weights.join(SENTENCEPIECE_MODEL)
     } else {
-        // A `tok*.bin` is converted from another file, so it cannot be compared.
+        // A `tok*.bin` was converted from another format, so it cannot be compared with the files of a checkpoint.
         return Ok(());
     };
     if !expected.is_file() {

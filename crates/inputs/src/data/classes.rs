@@ -46,7 +46,7 @@ impl KnownClasses {
     /// The first rule that fits all labels applies:
     ///
     /// 1. Labels that are class names of the checkpoint map to these classes.
-    /// 2. Integers that are class numbers of the checkpoint map to themselves.
+    /// 2. Integers that are class numbers of the checkpoint map to themselves, unless the class names make this ambiguous.
     /// 3. Labels are numbered in natural order (`9` before `10`, `class 9` before `class 10`, `negative` before `positive`). This requires
     ///    no checkpoint, or a checkpoint without class names and with as many classes as labels.
     ///
@@ -128,8 +128,8 @@ impl KnownClasses {
         ))
     }
 
-    /// Returns false if an integer label may mean a class other than its number. Examples are label `1` if class 0 is named `1 star`, and a number
-    /// without a class name.
+    /// Returns true if the label `number` can only mean class `number`. The label is ambiguous if the name of another class contains this
+    /// number (label `1` if class 0 is named `1 star`), or if class `number` has no name.
     fn is_unambiguous(&self, number: u32) -> bool {
         let in_name = |name: &str| split_integers(name).find_map(Result::ok);
         let is_other =
@@ -137,7 +137,7 @@ impl KnownClasses {
         self.names.contains_key(&number) && !self.names.iter().any(is_other)
     }
 
-    /// Returns the number and name of every class. A class without a name in the data and in the checkpoint is named by its number.
+    /// Returns the number and name of every class. If neither the data nor the checkpoint names a class, its name is its number.
     pub(super) fn all_names(&self, count: u32, names_in_data: Vec<(u32, String)>) -> Vec<(u32, String)> {
         let names_in_data: BTreeMap<u32, String> = names_in_data.into_iter().collect();
         let name = |number: u32| {
@@ -147,8 +147,8 @@ impl KnownClasses {
         (0..count).map(name).collect()
     }
 
-    /// Maps labels like [`number`](Self::number). If the labels of training data do not match the names or the number of classes of the
-    /// checkpoint, they are numbered in natural order, and the output head is new.
+    /// Maps labels like [`number`](Self::number). If `for_training` is true and the labels do not match the class names or the number of
+    /// classes of the checkpoint, numbers the labels in natural order. The model then gets a new output head.
     pub(super) fn number_or_new(
         &self,
         labels: &BTreeSet<&str>,
@@ -174,8 +174,8 @@ impl KnownClasses {
         Ok(numbered)
     }
 
-    /// Maps labels by the class names of the checkpoint. Prefers an exact match to one that ignores case. Returns `None` if a label has no
-    /// match or several.
+    /// Maps labels by the class names of the checkpoint. Without an exact match, ignores case. Returns `None` if a label has no match, or
+    /// no exact match and several that ignore case.
     fn by_name(&self, labels: &BTreeSet<&str>) -> Option<BTreeMap<String, u32>> {
         let find = |label: &str| {
             let exact = self.names.iter().find(|(_, name)| canonical(name) == label);
@@ -214,7 +214,7 @@ pub(super) fn count_classes(names: &[(u32, String)], parts: [&[u32]; 3]) -> Vec<
 pub(super) fn canonical(label: &str) -> String {
     /// 2⁵³. Larger integers are not exact in f64.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
-    // Concatenated files have byte order marks in the middle.
+    // In concatenated files, a label may begin with the byte order mark of its original file.
     let label = label.trim_matches(|letter: char| letter.is_whitespace() || letter == '\u{feff}');
     if let Ok(number) = label.parse::<i64>() {
         return number.to_string();

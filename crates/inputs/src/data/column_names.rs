@@ -45,7 +45,8 @@ const PAIR_COLUMNS: [&str; 7] = [
     "hypothesis",
 ];
 
-/// Column names from the command line. The hash of a data set contains the `Debug` output, so the names must not change.
+/// Column names from the command line. The hash of a data set contains the `Debug` output, so the names of this struct and its fields
+/// must not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnNames {
     /// Column of the label: a name in the header line, a JSON key, or a column number from 1.

@@ -22,24 +22,24 @@ use super::{
 /// Number of bytes of text that are encoded in parallel.
 const BLOCK_BYTES: usize = 4 << 20;
 
-/// Loads the `requested` splits of running text in passages of at most `sequence` tokens. The field `classes` of the data set is the size of the
+/// Loads the `requested` splits of running text as passages of at most `sequence` tokens. The field `classes` of the data set is the size of the
 /// vocabulary.
 ///
 /// [`Reading::data`] is a text file, a JSON Lines file, or a folder with such files for training, validation and test. The files may be
 /// gzipped. In JSON Lines, every line is a document, whose text has the key `text` or the key given by the user. In a text file,
-/// `<|endoftext|>` separates documents, and the whitespace around it is removed; a file without it is one document. The beginning token, if
-/// the tokenizer has one, precedes every document.
+/// `<|endoftext|>` separates documents, and the whitespace around it is removed; a file without this separator is one document. The
+/// beginning token, if the tokenizer has one, precedes every document.
 ///
 /// For next-token prediction, a passage shares one token with the previous one, so that every token of a document except the first is
 /// predicted exactly once. For masked tokens, passages do not overlap, and each is enclosed in the special tokens of the tokenizer.
 ///
-/// Synthetic text needs no files. Each of its passages consists of the sentences of synthetic reviews. Without a tokenizer, the words of the
-/// generator are its tokens.
+/// Synthetic text needs no files. Each of its passages consists of the sentences of synthetic reviews. If no tokenizer is given, the tokens
+/// are the words of the text generator.
 ///
 /// The ids of a corpus are cached in the folder [`Reading::cache`], under a hash of the corpus and the tokenizer.
 ///
 /// # Errors
-/// An error in a file, with file and line; a split that the data cannot fill; a tokenizer without the special tokens for masking.
+/// An error in a file, with file and line; a split that requests more passages than the data has; a tokenizer without the special tokens for masking.
 pub fn load_passages(
     (kind, task): (DatasetKind, LanguageTask),
     requested: &RequestedSplits,
@@ -156,8 +156,8 @@ fn from_files(
     })
 }
 
-/// Returns the ids of a corpus, from the file `stored` if it exists. Otherwise encodes the text in pieces of `piece` bytes, `block` bytes in
-/// parallel.
+/// Returns the ids of a corpus, from the file `stored` if it exists. Otherwise splits the text into pieces of at most `piece` bytes and
+/// encodes them in parallel, about `block` bytes at a time.
 fn load_or_encode(
     corpus: &Corpus,
     tokenizer: &TextTokenizer,
@@ -246,7 +246,7 @@ fn synthetic(
     })
 }
 
-/// Splits the texts, tokenizes each one, and truncates it to the length of a passage.
+/// Divides the texts into training, validation and test, tokenizes each text, and truncates it to the length of a passage.
 fn synthetic_entry(
     mut texts: Vec<String>,
     (requested, split): (&RequestedSplits, &Split),

@@ -46,7 +46,7 @@ pub enum DataError {
     NoDataSet {
         /// Path from the command line.
         path: PathBuf,
-        /// Missing or ambiguous part.
+        /// Reason why the data is missing or ambiguous.
         reason: String,
     },
     /// Labelled data without a path.
@@ -66,7 +66,7 @@ pub enum DataError {
     NoText {
         /// Path from the command line.
         path: PathBuf,
-        /// Missing or ambiguous part.
+        /// Reason why the data is missing or ambiguous.
         reason: String,
     },
     /// Running text without a tokenizer.
@@ -112,7 +112,7 @@ pub enum DataError {
     NoImages {
         /// Path from the command line.
         path: PathBuf,
-        /// Missing or ambiguous part.
+        /// Reason why the data is missing or ambiguous.
         reason: String,
     },
     /// More passages than a `u32` can count.
@@ -138,7 +138,7 @@ pub enum DataError {
         "the split sets neither `train` nor `test`, and the data has no test part\n  hint: set `train` or `test`"
     )]
     OpenSplit,
-    /// Labels that do not match the checkpoint.
+    /// Labels that do not match the checkpoint, or that are too many for the number of texts.
     #[error("{0}")]
     Labels(String),
     /// Training part with fewer than two labels.
@@ -151,7 +151,7 @@ pub enum DataError {
         /// Label of all examples.
         label: String,
     },
-    /// Vocabulary without tokens that every example needs.
+    /// Vocabulary that lacks special tokens that every example needs.
     #[error(
         "the vocabulary `{}` lacks {}\n  hint: pass a file with one token per line, such as the `vocab.txt` of bert-base-uncased",
         path.display(),

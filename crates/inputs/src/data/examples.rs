@@ -30,7 +30,7 @@ pub(super) struct LabelledParts {
     pub notes: Vec<String>,
 }
 
-/// Part of a data set. The hash of a data set contains the `Debug` output, so the names must not change.
+/// Part of a data set. The hash of a data set contains the `Debug` output, so the names of the variants must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Train,
@@ -55,7 +55,8 @@ impl Row {
 
     /// Creates a row. Rejects an empty label or text.
     pub fn new(part: Part, label: &str, text: &str, file: &Arc<Path>, line: u64) -> Result<Self, DataError> {
-        /// Maximum label length in bytes. It is longer than any class name and shorter than texts in the label column.
+        /// Maximum label length in bytes. It is longer than any class name, and shorter than most texts, so that a text in the label column is
+        /// detected.
         const MAX_LABEL_BYTES: usize = 64;
         let label = canonical(label);
         let row = Self {
@@ -86,8 +87,8 @@ fn marks_missing_label(label: &str) -> bool {
 
 /// Maps labels to class numbers and groups the rows by part.
 ///
-/// If `for_training` is true or there is no checkpoint, the labels of the training part define the classes, or those of all rows if there is no
-/// training part. In all other cases, every label must be a class of the checkpoint.
+/// If `for_training` is true or there is no checkpoint, the labels of the training part define the classes. If there is no training part, the
+/// labels of all rows define them. In all other cases, the checkpoint defines the classes, and every label must match one of them.
 pub(super) fn number_labels(
     rows: Vec<Row>,
     known: Option<&KnownClasses>,

@@ -13,7 +13,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<(String, PathBuf)>, DataError> {
     for entry in fs::read_dir(folder).map_err(DataError::read(folder))? {
         let entry = entry.map_err(DataError::read(folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // A broken link means that data is missing. Hidden links are lock files of editors.
+        // Fail on a broken link, because data is missing. Ignore hidden links, because editors use broken links as lock files.
         if !is_hidden(&name) && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
             fs::metadata(entry.path()).map_err(DataError::read(&entry.path()))?;
         }
@@ -41,7 +41,7 @@ pub(super) fn is_document(name: &str) -> bool {
     EXTENSIONS.contains(&extension.as_str())
 }
 
-/// Returns the part that a word in the file name indicates.
+/// Returns the part of the data set (training, validation or test) that a word in the file name indicates.
 pub(super) fn part_of(name: &str) -> Option<Part> {
     let name = name.to_lowercase();
     let mut words = name.split(|letter: char| !letter.is_ascii_alphabetic());

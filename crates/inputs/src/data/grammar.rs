@@ -1,4 +1,4 @@
-//! Grammar of the synthetic reviews: a table of rules that pass the polarity from a phrase to its slots.
+//! Grammar of the synthetic reviews: a table of rules that expand a symbol to a phrase of one polarity, praise or blame.
 //!
 //! A phrase consists of plain words and slots. `<symbol>` is expanded in the polarity of the phrase that contains it, `<~symbol>` in the
 //! opposite one. A symbol has either one list of phrases for both polarities or one list for each.
@@ -189,7 +189,7 @@ pub(super) const RULES: &[(&str, Phrases)] = &[
 /// Returns the phrases of `symbol` in a polarity.
 ///
 /// # Panics
-/// If no rule has this symbol. A test expands every phrase.
+/// If no rule has this symbol. A test expands every phrase to exclude this.
 pub(super) fn phrases(symbol: &str, praise: bool) -> &'static [&'static str] {
     let (_, phrases) = RULES
         .iter()

@@ -47,7 +47,7 @@ pub(super) fn is_complete(format: ImageFormat, bytes: &[u8]) -> bool {
     };
     match format {
         ImageFormat::Png => last(b"IEND\xaeB`\x82").is_some(),
-        // The end marker comes after the last scan.
+        // In a complete file, the end marker (FF D9) comes after the start of the last scan (FF DA).
         ImageFormat::Jpeg => {
             last(b"\xff\xda").is_some_and(|scan| last(b"\xff\xd9").is_some_and(|end| end > scan))
         }

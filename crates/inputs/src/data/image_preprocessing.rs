@@ -13,10 +13,10 @@ use crate::{contents, weights::Fields};
 
 /// File name of the configuration of an image processor.
 const PREPROCESSOR_CONFIG: &str = "preprocessor_config.json";
-/// File name of a configuration that may include the configuration of an image processor. transformers prefers this file.
+/// File name of a configuration that may include the configuration of an image processor. If both files exist, transformers prefers this one.
 const PROCESSOR_CONFIG: &str = "processor_config.json";
 
-/// Image processors with the same steps as `ViTImageProcessor`, without the suffix `Fast`.
+/// Names of image processors with the same steps as `ViTImageProcessor`. A name may also have the suffix `Fast`.
 const SUPPORTED_PROCESSORS: [&str; 7] = [
     "ViTImageProcessor",
     "ViTFeatureExtractor",
@@ -30,8 +30,8 @@ const SUPPORTED_PROCESSORS: [&str; 7] = [
 /// Name prefixes of image processors for which an integer `size` is the shorter side.
 const BY_SHORTER_SIDE: [&str; 2] = ["Bit", "CLIP"];
 
-/// Maximum shorter side before a crop, as a multiple of the input size of the model. Published configurations have at most 1.4. Much larger
-/// values would exhaust the memory.
+/// Maximum shorter side before a crop, as a multiple of the input size of the model. Published configurations have at most 1.4. With much
+/// larger values, the resized images would not fit in memory.
 const MAX_SHORTER_SIDE: u32 = 2;
 
 /// Resizing, cropping and normalization of images.
@@ -50,7 +50,7 @@ enum ResizeMode {
     Crop(Option<u32>),
     /// Resizes both sides to the input size of the model, ignoring the aspect ratio.
     Stretch,
-    /// Rejects images of any other size, because the configuration file with this name disables resizing.
+    /// Rejects images that do not have the input size of the model, because the configuration file with this name disables resizing.
     Disabled(&'static str),
 }
 
@@ -68,7 +68,8 @@ const IGNORED: &[&str] = &[
     "return_tensors",
 ];
 
-/// Fields whose defaults differ between image processors. They are required for processors other than those of ViT.
+/// Fields whose defaults differ between image processors. Only the defaults of ViT are implemented, so configurations of other processors must
+/// contain these fields.
 const REQUIRED_FIELDS: [&str; 6] = [
     "do_resize",
     "size",
@@ -156,7 +157,7 @@ impl ImagePreprocessing {
             .filter_map(|(_, kind)| kind.and_then(Value::as_str));
         let kind = kind.into_iter().find(|kind| !kind.starts_with("ViT"));
         if let Some(kind) = kind {
-            // The defaults of absent fields are those of ViT.
+            // An absent field gets the default of ViT, which may be wrong for other processors.
             let absent = REQUIRED_FIELDS
                 .iter()
                 .filter(|name| !fields.has(name))
@@ -223,7 +224,7 @@ impl ImagePreprocessing {
             ));
         }
         let size = fields.get("size").cloned().unwrap_or(json!(edge));
-        // `default_to_square` determines the meaning of an integer.
+        // If `default_to_square` is true, an integer `size` is the edge of a square, otherwise it is the shorter side.
         let by_shorter_side = !fields.flag_or("default_to_square", !by_shorter_side);
         let size = match size.is_number() && by_shorter_side {
             true => json!({ "shortest_edge": size }),

@@ -13,7 +13,7 @@ use super::{
 /// Folder of the 50,000 unlabelled reviews of aclImdb.
 const UNLABELLED: &str = "unsup";
 
-/// Prefixes and suffixes of the files of aclImdb that are next to the label folders of a part. They are not texts.
+/// Name prefixes and suffixes of the metadata files of aclImdb. These files are next to the label folders and are not texts.
 const METADATA_FILES: [(&str, &str); 2] = [("urls_", ".txt"), ("", ".feat")];
 
 /// Returns true if a folder has a subfolder for the training part.

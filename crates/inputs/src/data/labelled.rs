@@ -2,7 +2,7 @@
 
 use mantissa_core::DataSource;
 
-/// One part of a labelled data set.
+/// One part of a labelled data set: training, validation or test.
 pub trait Part {
     /// Batch of examples on the host.
     type Batch: Labelled;

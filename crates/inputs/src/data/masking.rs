@@ -53,7 +53,7 @@ impl Masking {
     }
 
     /// Masks some tokens of a passage and returns the positions of the predicted tokens. The positions depend only on the length of the
-    /// passage and on `start`, the position of the passage in the corpus, so they are the same in every cell and every epoch.
+    /// passage and on `start`, the position of the passage in the corpus, so they are the same in every run and every epoch.
     pub fn mask(&self, tokens: &mut [i32], start: usize) -> Vec<usize> {
         let mut rng = ChaCha8Rng::seed_from_u64(start as u64);
         let mut positions = index::sample(&mut rng, tokens.len(), predicted_count(tokens.len())).into_vec();

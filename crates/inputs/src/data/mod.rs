@@ -1,7 +1,7 @@
 //! Labelled texts, labelled images and running text. Data is read from disk or generated, split into parts, tokenized once and cached.
 //!
 //! The entry points are [`load_reviews`], [`load_images`] and [`load_passages`]. An invalid file is an error that names the file and the line.
-//! Notes report every skipped part of a data set.
+//! Notes report skipped files and folders that may belong to the data set.
 
 mod cache;
 mod casing;

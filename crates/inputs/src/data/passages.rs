@@ -1,5 +1,5 @@
-//! Division of the documents of a corpus into passages. A passage is identified by a number, because a corpus may have millions of passages
-//! and only a few of them are used.
+//! Division of the documents of a corpus into passages, the examples of a language model. Passages are numbered, and the tokens of a
+//! passage are located only when the passage is used, because a corpus may have millions of passages of which a run uses a few.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ impl LanguageTask {
 /// Rules for the division of a document into passages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassageLayout {
-    /// Number of tokens that are skipped at the start of a document: 1 for the beginning token, if every passage gets a new one.
+    /// Number of tokens that are skipped at the start of a document: 1 for a beginning token that is replaced by one in every passage, otherwise 0.
     skipped: usize,
     /// Number of tokens between the beginnings of consecutive passages.
     step: usize,

@@ -34,7 +34,7 @@ pub struct Reading<'a> {
     /// A `vocab.txt` for labelled texts; any tokenizer for running text. `None` uses the words of the generator for synthetic reviews, and the
     /// words of the training part for other labelled texts.
     pub vocabulary: Option<&'a Path>,
-    /// Cache folder for tokenized data. The name of an entry is a hash of everything that it depends on. Damaged entries are recreated.
+    /// Cache folder for tokenized data. The name of a file is a hash of everything that determines its contents. Damaged files are recreated.
     pub cache: &'a Path,
 }
 
@@ -200,7 +200,7 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
     (parts, short_hash(hasher.finalize()))
 }
 
-/// Returns the first 16 hex digits of a hash, as in records.
+/// Returns the first 16 hex digits of a hash. Recorded runs contain a hash in this form.
 pub(super) fn short_hash(hash: blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }

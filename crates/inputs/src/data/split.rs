@@ -25,7 +25,7 @@ pub(super) struct Splits<T> {
 /// Parts of a data set to load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestedSplits {
-    /// Training, validation and test parts, split as defined.
+    /// Training, validation and test parts, as the [`Split`] defines.
     TrainAndTest(Split),
     /// Only a test set for a trained model, with at most this many examples.
     Test(Option<u32>),
@@ -54,7 +54,8 @@ impl RequestedSplits {
         }
     }
 
-    /// Returns a suffix for the name of the data. It is empty, except for a test set from data without a test part.
+    /// Returns a suffix for the name of the data set. If a test set is requested but the data has no test part, the suffix explains this. Otherwise
+    /// it is empty.
     pub(super) fn name_suffix<T>(&self, predefined: &PredefinedSplits<T>) -> &'static str {
         match self {
             Self::Test(_) if predefined.test.is_some() => "",
@@ -82,7 +83,7 @@ fn test_set<T>(predefined: PredefinedSplits<T>, limit: Option<u32>) -> Vec<T> {
 }
 
 /// Splits examples into the requested training, validation and test parts. `test` is the test part of the data, if there is one. Also
-/// returns a suffix for the name of the data.
+/// returns a suffix for the name of the data set.
 pub fn divided<T>(
     train: Vec<T>,
     test: Option<Vec<T>>,
@@ -102,12 +103,13 @@ pub fn divided<T>(
     Ok(([train, validation, test], suffix))
 }
 
-/// Splits the examples as `split` defines. Shuffles every part with the seed of the split first, because files are often sorted by label.
+/// Splits the examples as `split` defines. First shuffles every part with the seed of `split`, because files are often sorted by label.
 ///
-/// Without `join`, the parts of the data are kept, and `train`, `validation` and `test` are upper limits of their sizes. If the data has no
-/// validation part, exactly `validation` examples are taken from the training part.
+/// If `join` is false and the data has a test part, the parts of the data are kept, and `train`, `validation` and `test` are upper limits
+/// of their sizes. If the data has no validation part, exactly `validation` examples are taken from the training part.
 ///
-/// With `join`, or if the data has no test part, all examples are pooled, and exactly the requested sizes are taken from the pool.
+/// If `join` is true or the data has no test part, all examples are pooled, and the parts get exactly the requested numbers of
+/// examples from the pool.
 pub(super) fn apply_split<T>(predefined: PredefinedSplits<T>, split: &Split) -> Result<Splits<T>, DataError> {
     let PredefinedSplits {
         mut train,
@@ -143,7 +145,7 @@ pub(super) fn apply_split<T>(predefined: PredefinedSplits<T>, split: &Split) -> 
     }
 }
 
-/// Removes test, validation and training examples from the pool. One of `train` and `test` may be unset. That part then gets the remaining
+/// Divides the pool into test, validation and training examples. If either `train` or `test` is unset, that part gets the remaining
 /// examples.
 fn split_pool<T>(mut pool: Vec<T>, split: &Split) -> Result<Splits<T>, DataError> {
     let sizes = [split.train, Some(split.validation), split.test];
@@ -367,7 +369,7 @@ mod tests {
         };
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));
-        // Golden value: the order must not change with the machine or with a dependency.
+        // The order must not change with the machine or with the version of a dependency.
         let texts: Vec<_> = order(1).train.into_iter().map(|example| example.text).collect();
         assert_eq!(
             texts.join(", "),

@@ -1,8 +1,8 @@
 //! Seeded generator of labelled movie reviews, for machines without data.
 //!
-//! A review contains several opinions about a film. Its label depends on word order: a verdict ("overall , …") determines the label, and without
-//! a verdict the majority of the opinions does. Opinions may be negated ("hardly clever") or conceded ("although the acting was superb , …", where
-//! the main clause counts). Other sentences do not rate the film, or rate another film.
+//! A review contains one to four opinions about a film. A verdict ("overall , …") determines the label, and without a verdict the majority of the
+//! opinions does. The label depends on word order, because opinions may be negated ("hardly clever") or conceded ("although the acting was
+//! superb , …", where the main clause counts). Other sentences do not rate the film, or rate another film.
 
 use rand::{Rng, seq::SliceRandom};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -19,7 +19,7 @@ pub const LABEL_NOISE: f64 = 0.03;
 
 /// Share of reviews with a verdict.
 const VERDICT_SHARE: f64 = 0.5;
-/// Share of verdicts at the beginning. The others are at the end, where a short sequence truncates them.
+/// Share of verdicts at the beginning. The others are at the end, where truncation to a short sequence removes them.
 const VERDICT_FIRST_SHARE: f64 = 0.5;
 /// Share of opinions that agree with the verdict. It is above 0.5, as in real reviews.
 const AGREEMENT_SHARE: f64 = 0.8;
@@ -187,7 +187,7 @@ mod tests {
         for Example { label, text } in synthetic_reviews(1, 200) {
             hasher.update(format!("{label}\t{text}\n").as_bytes());
         }
-        // Golden value. It may change only with the grammar. Results are then not comparable with old records.
+        // This hash may change only if the grammar changes. Results are then not comparable with those of earlier runs.
         assert_eq!(hasher.finalize().to_hex()[..16], *"28859076fdfaca86");
     }
 
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn main_clause_polarity_survives_negation_and_concession() {
-        /// Returns the sign of the praising minus the blaming words. Every earlier negation in the clause inverts a word.
+        /// Returns the sign of the number of praising words minus the number of blaming words. A negation inverts all later words of the clause.
         fn polarity(clause: &str) -> i32 {
             const NEGATIONS: [&str; 9] = [
                 "not", "hardly", "never", "far", "anything", "nobody", "nothing", "cannot", "wrong",

@@ -2,7 +2,7 @@
 //!
 //! A file consists of a magic line, the BLAKE3 hash of the payload, and the payload. The payload is little-endian: every id in 32 bits, then a
 //! 64-bit number per document (4 · number of ids + index of its part in [`PARTS`]), then the number of documents in 64 bits. The file is written
-//! under a temporary name and renamed. A file that does not match its hash is ignored.
+//! under a temporary name and then renamed. A file whose payload does not match the hash is ignored.
 
 use std::{
     fs::{self, File},
@@ -26,7 +26,7 @@ const MAGIC: &[u8; 24] = b"mantissa token stream 3\n";
 const IDS_OFFSET: usize = MAGIC.len() + blake3::OUT_LEN;
 /// Size of each number after the ids, in bytes.
 const NUMBER_BYTES: usize = 8;
-/// Parts in the order of their numbers.
+/// Parts of a data set. A file stores the index of a part in this list.
 const PARTS: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
 
 /// Token ids of a corpus.
@@ -34,7 +34,7 @@ const PARTS: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
 pub(super) struct Tokens {
     /// Ids of all documents, one after the other.
     pub ids: Ids,
-    /// Documents in their order.
+    /// Documents in the order of their ids.
     pub documents: Vec<Document>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn load(file: &Path) -> Option<Tokens> {
     let mut head = [0; IDS_OFFSET];
     opened.read_exact(&mut head).ok()?;
     let hash = head.strip_prefix(MAGIC)?;
-    // Read the file instead of mapping it, because mapped pages would stay resident.
+    // To compute the hash, read the file instead of mapping it, because mapped pages would stay resident.
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(&mut opened).ok()?;
     if hasher.finalize().as_bytes() != hash {
@@ -144,7 +144,7 @@ impl Writer {
         self.write_trailer().map_err(DataError::write(&to))
     }
 
-    /// Writes the numbers after the ids and the header, and renames the file.
+    /// Writes the document numbers after the ids, then the magic line and the hash at the start of the file, and renames the file.
     fn write_trailer(&mut self) -> io::Result<()> {
         let numbers = self.documents.iter().map(|document| {
             let part = PARTS.iter().position(|part| *part == document.part);

@@ -16,7 +16,7 @@ pub struct Tokenized {
     pub(super) ranges: Vec<Range<usize>>,
     pub(super) labels: Vec<u32>,
     pub(super) padding: u32,
-    /// Number of tokens of an example in a batch.
+    /// Number of tokens of an example in a batch, including padding.
     pub(super) sequence: usize,
     pub(super) vocabulary: u32,
     pub(super) target: Target,

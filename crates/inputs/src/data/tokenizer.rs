@@ -1,4 +1,5 @@
-//! WordPiece tokenization as in bert-base-uncased: lowercase without accents, `[CLS] … [SEP]`, truncated to the sequence.
+//! WordPiece tokenization of BERT: text normalization of the vocabulary (by default lowercase without accents), `[CLS] … [SEP]`, truncated to the
+//! sequence length.
 
 use rayon::prelude::*;
 use tokenizers::utils::truncation::TruncationParams;

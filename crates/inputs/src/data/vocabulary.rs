@@ -1,4 +1,4 @@
-//! WordPiece vocabulary: from a file, from the words of the generator, or from the words of the training part.
+//! WordPiece vocabulary: from a file, from the words of the generator of synthetic reviews, or from the words of the training part.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -115,7 +115,8 @@ impl Vocabulary {
         ))
     }
 
-    /// Builds a vocabulary of special tokens, words, and the remaining characters, at the start of a word and inside it.
+    /// Builds a vocabulary of special tokens, words and characters. Every character gets two tokens: one for the start of a word and one (`##`) for
+    /// inside it.
     fn from_words(words: impl Iterator<Item = String>, characters: impl Iterator<Item = char>) -> Self {
         let mut tokens: Vec<String> = REQUIRED
             .into_iter()

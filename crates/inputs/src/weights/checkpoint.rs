@@ -155,7 +155,8 @@ impl Checkpoint {
         &self.tensors
     }
 
-    /// Returns the keys of a PyTorch file whose values are dictionaries or lists. The names of the tensors in them begin with these keys.
+    /// Returns the top-level keys of a PyTorch file that have a dictionary or list as value. The name of a tensor in such a value begins with its
+    /// key.
     pub fn sections(&self) -> &BTreeSet<String> {
         &self.sections
     }

@@ -78,7 +78,7 @@ fn override_note(fields: &Map<String, Value>) -> Result<Option<String>, String> 
         ("renormalize_logits", json!(false)),
         ("repetition_penalty", json!(1.0)),
         ("typical_p", json!(1.0)),
-        // The last two fields affect only beam search.
+        // `early_stopping` and `length_penalty` affect only beam search.
         ("early_stopping", json!(false)),
         ("length_penalty", json!(1.0)),
     ] {

@@ -59,7 +59,7 @@ pub(super) fn dtype(tensor: &Tensor) -> Option<Dtype> {
     }
 }
 
-/// Returns the values of a tensor in row-major order, with the widths of [`super::Mapped::values`].
+/// Returns the values of a tensor in row-major order, in f64 or f32 by the rule of [`super::Mapped::values`].
 pub(super) fn values(tensor: &Tensor, wide: bool) -> Result<Values, String> {
     let dtype = dtype(tensor).ok_or("the dtype is not a supported float")?;
     let bytes = tensor.read().map_err(|error| error.to_string())?;

@@ -96,7 +96,7 @@ impl Mapped {
     }
 }
 
-/// Converts bytes of little-endian floats, with the widths of [`Mapped::values`]. Returns `None` for other dtypes.
+/// Converts bytes of little-endian floats to f64 or f32, by the rule of [`Mapped::values`]. Returns `None` for other dtypes.
 pub(super) fn floats(dtype: Dtype, bytes: &[u8], wide: bool) -> Option<Values> {
     match dtype {
         Dtype::F32 => Some(Values::F32(copy_values(bytes))),

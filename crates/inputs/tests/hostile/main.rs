@@ -21,7 +21,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const FILES: u64 = 2000;
 /// Memory limit for reading a small file, in bytes.
 const SMALL_FILE_LIMIT: usize = 64 << 20;
-/// Memory limit for decoding two images, in bytes: a decoder uses up to 512 MiB, and each image is copied into three colors.
+/// Memory limit for decoding two images, in bytes: a decoder uses up to 512 MiB, and each decoded image is copied to RGB.
 const IMAGE_LIMIT: usize = 3 << 30;
 
 fn file(path: &str) -> Vec<u8> {
@@ -90,7 +90,7 @@ fn a_tokenizer_that_makes_the_library_panic_is_rejected() {
     };
     let prefixed = with(&|json| json["model"]["continuing_subword_prefix"] = "##".into());
     assert_rejected(readers::tokenizer, &prefixed);
-    // Normalization rules with an empty table, or one that ends where it is indexed.
+    // Normalization rules with an empty table, or with a table that ends before the entry that is looked up.
     for rules in ["AAAAAA==", "BAAAAAAAAAA="] {
         let normalizer = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": rules});
         assert_rejected(

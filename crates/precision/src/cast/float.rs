@@ -44,8 +44,8 @@ impl Replay {
         self.compute.cast_as(class, inputs).map(primitive)
     }
 
-    /// Casts an input of an operation of class [`OpClass::Full`]. A tensor that the module itself has widened beyond this format is not
-    /// narrowed.
+    /// Casts an input of an operation of class [`OpClass::Full`]. An input that the module itself has cast to a wider format than that of
+    /// the class keeps its format.
     pub(super) fn full(&self, input: DispatchTensor) -> DispatchTensor {
         let (precision, input_format) = (self.compute.precision(), input.dtype());
         let format = OpClass::Full.dtype(precision, &[input_format]);

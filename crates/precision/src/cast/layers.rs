@@ -389,7 +389,7 @@ impl Replay {
                 reject("a transposed convolution")
             }
             Op::CtcLoss(_) => reject("a CTC loss"),
-            // Gradients come from the replayed operations.
+            // Gradients flow through the replayed operations. A module must not compute gradients itself.
             _ => reject("a gradient inside a module"),
         }
     }

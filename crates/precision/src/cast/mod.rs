@@ -53,7 +53,7 @@ use crate::Compute;
 /// gradients pass through it.
 ///
 /// In the recorded module, float tensors have dtype f64, regardless of their format in the replay. If a module casts one operand of an
-/// operation to a named format, it has to cast the other operand as well. `x.cast(y.dtype())` has no effect if the module has cast neither
+/// operation to an explicit format, it has to cast the other operand as well. `x.cast(y.dtype())` has no effect if the module has cast neither
 /// `x` nor `y`. Casts to f64 are not recorded.
 ///
 /// Each run records the module again, which takes time on the host but not on the device.

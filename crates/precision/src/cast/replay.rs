@@ -148,7 +148,7 @@ impl Replay {
     }
 
     /// Returns the operations that the output needs, and all operations that compute uncached constants. The latter include constants that
-    /// the output does not need: skipping them would change the random numbers of the others.
+    /// the output does not need: skipping a random constant would change the random numbers of the constants after it.
     fn needed_operations<'a>(
         &self,
         operations: &'a [OperationIr],
@@ -276,7 +276,7 @@ impl Replay {
         round_to(create(intermediate_dtype(format).into()), format)
     }
 
-    /// Returns the format of integers; the default is that of the device.
+    /// Returns the format of integers: the default of the device for the default of recordings (I64), otherwise the recorded format.
     pub fn int_format(&self, recorded: DType) -> IntDType {
         match recorded {
             DType::I64 => self.device.settings().int_dtype,

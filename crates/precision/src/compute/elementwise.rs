@@ -29,8 +29,8 @@ impl Compute {
     pub fn silu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Silu, [input]);
         let dtype = input.dtype();
-        // burn's sigmoid computes in f32 on GPUs. The f64 formula overflows only for x below -709, which is outside the
-        // range of its use.
+        // burn's sigmoid computes in f32 on GPUs, so f64 uses a formula. This formula overflows only for x below -709, which models do
+        // not reach.
         let output = match dtype {
             DType::F64 => input.clone() / (input.neg().exp() + 1.0),
             _ => activation::silu(wide(input)),

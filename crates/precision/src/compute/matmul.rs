@@ -32,8 +32,8 @@ impl Compute {
         self.round_to_emulated(tensor_of(Dispatch::controlled_matmul(lhs, rhs, self.mode)))
     }
 
-    /// Computes `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`. The bias is rounded like the operands and added
-    /// to the sums before they are rounded, as cuBLAS does. f16 sums are already rounded at that point.
+    /// Computes `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`. The bias is rounded like the operands, and
+    /// added before the sums are rounded, as in cuBLAS. f16 sums are already rounded before the addition.
     pub fn linear(&self, input: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
         self.linear_with(Dispatch::controlled_matmul_by_columns, [input, weight], bias)
     }

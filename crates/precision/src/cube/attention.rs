@@ -2,7 +2,7 @@
 //!
 //! burn's autotuner also considers two matmuls and a softmax, whose precision is not controlled. Here only fused
 //! kernels compete. Kernels on the matrix units (tensor cores) support only f16 inputs, because cubek uses f16 tiles
-//! there. Kernels on the ordinary multipliers use tiles in the format of the inputs. No kernel supports f64, so f64
+//! there. Kernels on the ordinary floating-point units use tiles in the format of the inputs. No kernel supports f64, so f64
 //! attention runs in separate steps.
 
 use std::sync::Arc;

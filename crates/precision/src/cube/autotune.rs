@@ -1,8 +1,8 @@
-//! Autotuning among the kernels of one arithmetic, with cubecl's autotuner.
+//! Autotuning among kernels that implement the same arithmetic, with cubecl's autotuner.
 //!
 //! A launch that returns an error leaves its output unwritten, so the next kernel of the same arithmetic is launched.
-//! If none of these kernels supports a matmul, the code panics instead of returning undefined values. The worker
-//! process reports the panic as the status of its cell.
+//! If none of these kernels supports a matmul, the code panics instead of returning undefined values. The
+//! benchmark reports the panic as the status of the measurement.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
 type Set = TunableSet<MatmulAutotuneKey, Operands, ()>;
 type Tuner = LocalTuner<MatmulAutotuneKey, CubeTuneId>;
 
-/// Computes a matmul on the ordinary multipliers, whose registers have the type of the operands. f64 operands are summed in f64.
+/// Computes a matmul on the ordinary floating-point units, whose registers have the type of the operands. f64 operands are summed in f64.
 pub(super) fn on_ordinary_units(
     lhs: CubeTensor,
     rhs: CubeTensor,

@@ -46,7 +46,7 @@ pub(super) struct Candidate {
     pub(super) launch: Box<dyn Fn(Operands) -> Result<(), String> + Send + Sync>,
 }
 
-/// Returns the names of the candidates on the matrix units, or on the ordinary multipliers.
+/// Returns the names of the candidates on the matrix units, or on the ordinary floating-point units.
 pub(crate) fn candidate_names(on_matrix_units: bool, sums: Accumulator) -> Vec<String> {
     let candidates = match on_matrix_units {
         true => matrix_unit_candidates(sums),
@@ -76,7 +76,7 @@ pub(super) fn first_to_launch(candidates: &[Candidate], operands: &Operands) -> 
     Err(errors.join("; "))
 }
 
-/// Returns the kernels on the ordinary multipliers, the simplest first, because it supports every shape.
+/// Returns the kernels on the ordinary floating-point units, the simplest first, because it supports every shape.
 pub(super) fn ordinary_candidates(sums: Accumulator) -> Vec<Candidate> {
     let mut candidates = vec![];
     if sums == Accumulator::F32 {
@@ -288,7 +288,7 @@ mod lavapipe_full {
                     }
                 }
             }
-            // Pairs of layouts: each layout of one operand with a contiguous other operand, and the pair of attention.
+            // Pairs of layouts: each layout of one operand with a contiguous other operand, and the pair that attention uses.
             for candidate in ordinary_candidates(Accumulator::F32) {
                 for (i, j) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 3), (2, 3)] {
                     let (lhs, rhs) = (&lefts[i], &rights[j]);

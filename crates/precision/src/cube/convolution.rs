@@ -1,5 +1,5 @@
 //! Convolutions on GPUs. On the matrix units (tensor cores), kernels read the windows of an image as the rows of a matrix. Such kernels do
-//! not exist for the ordinary multipliers. There, the windows are unfolded and multiplied by the controlled matmul.
+//! not exist for the ordinary floating-point units. There, the windows are unfolded and multiplied by the controlled matmul.
 
 use burn::{backend::cubecl::dtype_to_elem_type, tensor::DType};
 use burn_cubecl::{

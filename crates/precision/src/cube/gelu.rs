@@ -38,7 +38,7 @@ pub(super) fn tanh_packed(input: CubeTensor) -> CubeTensor {
         instructions: None,
         emulated: false,
     });
-    // A flat view, in which a row of odd width does not split a pair.
+    // In a flat view a pair may span two rows, so rows may have an odd width.
     let input = into_contiguous(input);
     let client = input.client.clone();
     let output = empty_device_contiguous_dtype(client.clone(), input.device.clone(), input.shape(), dtype);

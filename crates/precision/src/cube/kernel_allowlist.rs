@@ -46,7 +46,7 @@ impl Trial {
         std::mem::take(&mut self.log())
     }
 
-    /// Launches a candidate of an operation, if it is the one that is being checked.
+    /// Launches the candidate that is being checked, and logs the launch or the rejection. Returns `None` if it is rejected.
     pub(super) fn launch<T>(
         &self,
         (operation, operands): (CheckedOperation, DType),

@@ -54,7 +54,7 @@ pub(super) fn matrix_unit_format(operand: &CubeTensor, mode: MatmulMode) -> Opti
     has_matrix_unit(operand, kind, accumulator(operand.dtype, mode)).then_some(format)
 }
 
-/// Casts an operand to the input format of the kernels on the matrix units. They convert f32 to TF32 themselves.
+/// Casts an operand to the input format of the kernels on the matrix units. These kernels convert f32 to TF32 themselves.
 pub(super) fn cast_for_matrix_units(operand: CubeTensor, format: Format) -> CubeTensor {
     match (operand.dtype, format) {
         (DType::F32, Format::Bf16) => cast(operand, DType::BF16),

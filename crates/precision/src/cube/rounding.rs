@@ -67,7 +67,7 @@ fn round_fraction(input: LinearView<'_, u32>, mut output: LinearViewMut<'_, u32>
     );
 }
 
-/// Rounds f32 values to a layout, like the CPU backend.
+/// Rounds f32 values to a format with the exponent and fraction bits of `layout`, like the CPU backend.
 pub(super) fn round_to_layout(tensor: CubeTensor, layout: Layout) -> CubeTensor {
     let elements = tensor.shape().num_elements();
     if elements == 0 {

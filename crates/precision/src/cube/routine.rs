@@ -2,7 +2,7 @@
 //!
 //! A routine chooses the formats of the registers of its kernel: a matmul on matrix units converts f32 operands to TF32, regardless of the
 //! element types that the caller passes, and does not report this. Each routine is therefore wrapped: the wrapper reads the element types
-//! when the blueprint is created, and sets the format of a matmul's sums at the same point.
+//! when cubek creates the blueprint (the configuration) of the kernel, and sets the format of a matmul's sums at the same point.
 
 use std::{cell::Cell, fmt, marker::PhantomData};
 

@@ -91,8 +91,8 @@ fn has_f16_sums(operands: DType, mode: MatmulMode) -> bool {
     matches!(operands, DType::F16 | DType::BF16) && mode.accumulator == Accumulator::F16
 }
 
-/// Rounds an operand to the requested format, and records the kernel. The result is stored as bf16 if the processor multiplies bf16,
-/// otherwise as f32 or f64.
+/// Rounds an operand to the requested format, and records the kernel. bf16 results are stored as bf16 if the processor has the bf16
+/// instruction. All other results are stored as f32 or f64.
 fn round_operand(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
     record_kernel(matmul_launch(tensor.dtype(), mode));
     match (tensor.dtype(), mode.precision.operand()) {

@@ -21,8 +21,8 @@ use crate::compiler_error::compiler_errors;
 
 /// Loads the compiled kernels and the autotuning results that earlier processes saved to a folder.
 ///
-/// Compiled kernels depend on the device and the driver. Autotuning results also depend on the build. Each combination of these needs its
-/// own folder. A damaged file is skipped.
+/// Compiled kernels depend on the device and the driver. Autotuning results also depend on the build. Each combination of device, driver
+/// and build needs its own folder. A damaged file is skipped.
 ///
 /// The autotuner measures every candidate for every shape (`AutotuneLevel::Full`), regardless of `CUBECL_AUTOTUNE_LEVEL`. At lower levels
 /// cubecl rounds shapes, and stops at the first candidate that is close to an estimate of the shortest possible time.
@@ -173,7 +173,7 @@ mod tests {
         Bytes::from_bytes_vec(value.to_vec())
     }
 
-    /// Saves the additions of a process to a folder, without the caches of other tests.
+    /// Saves the values that this test added to the caches, and returns the new files. Ignores values of other tests.
     fn save(folder: &Folder, mut cache: KernelCache) -> Vec<PathBuf> {
         let before = files(&folder.0);
         cache.unload();

@@ -59,8 +59,8 @@ impl Probed {
         self
     }
 
-    /// Returns the result with the kernels that were launched since the probe. They may differ from the probed kernels if the shapes differ.
-    /// If the probe did not observe the arithmetic of a launched kernel, the verdict becomes unverified.
+    /// Returns the result with the kernels that were launched since the probe. These may differ from the probed kernels, because the shapes may
+    /// differ. If the probe did not observe the arithmetic of a launched kernel, the verdict becomes unverified.
     pub fn with_later_launches(self) -> Executed {
         let mut executed = self.executed;
         let launched = launched_kernels::take();

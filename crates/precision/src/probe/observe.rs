@@ -26,7 +26,7 @@ pub enum Rounding {
 }
 
 impl Rounding {
-    /// Returns the name used in records.
+    /// Returns the name used in the results of a run.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NearestEven => "to nearest even",
@@ -96,7 +96,7 @@ impl Observation {
             .map_or_else(|| format!("{bits} bits"), |format| format.name().to_owned())
     }
 
-    /// Describes the rounding and the treatment of subnormals, for records.
+    /// Describes the rounding and the treatment of subnormals, for the results of a run.
     pub fn rounding(&self) -> String {
         let mut parts = Vec::new();
         if let Some(rounding) = self.operand_rounding {
@@ -228,8 +228,8 @@ fn exponent_bits(run: &mut ComputeDots<'_>) -> Result<u32, String> {
     Ok(0)
 }
 
-/// Positions of three terms of a sum along the inner dimension: a large number, a small number, and the negative of the large number. They
-/// are adjacent, in neighbouring vectors, blocks and tiles, or in reverse order.
+/// Positions of three terms of a sum along the inner dimension: a large number, a small number, and the negative of the large number. The
+/// three are adjacent, or in neighbouring vectors, blocks or tiles, or in reverse order.
 const POSITIONS: [[usize; 3]; 12] = [
     [0, 1, 2],
     [2, 1, 0],

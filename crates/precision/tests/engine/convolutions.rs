@@ -155,7 +155,7 @@ fn an_odd_number_of_windows_of_one_value_is_supported() {
 
 #[test]
 fn a_large_batch_is_unfolded_in_parts() {
-    // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB per image: 20 images do not fit into one part.
+    // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB per image: 20 images exceed the limit of unfolded bytes.
     let problem = Problem {
         images: [20, 64, 40, 40],
         filters: [2, 64, 3, 3],

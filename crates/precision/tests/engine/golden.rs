@@ -27,7 +27,7 @@ fn compute(precision: Precision, matmul: MatmulPrecision) -> Compute {
     Compute::new(precision, matmul, Accumulator::F32)
 }
 
-/// Computes the golden matmul under a setting, and returns the relative Frobenius distance of the product to the golden result `want`.
+/// Computes the recorded matmul under a setting, and returns the relative Frobenius distance of the product to the recorded result `want`.
 fn distance(device: &Device, compute: Compute, stored: DType, want: &str) -> f64 {
     let golden = read(include_str!("numbers/matmul.json"));
     let upload = |name: &str| {

@@ -1,4 +1,4 @@
-//! Tests of rounding to layouts with fewer bits, on every backend, against the definition of the layouts.
+//! Tests of rounding f32 to layouts (numbers of exponent and fraction bits), on every backend, against the definition of the layouts.
 
 use burn::{
     backend::Dispatch,

@@ -1,4 +1,4 @@
-//! Tests of the engine against independent references: PyTorch's results, exact arithmetic, and the probe.
+//! Tests of the operations against independent references: PyTorch's results, exact arithmetic, and the probe.
 
 mod attention;
 mod convolutions;

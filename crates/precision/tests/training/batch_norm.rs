@@ -116,7 +116,7 @@ fn batch_norm_matches_pytorch_in_every_format() {
 }
 
 /// If all micro-batches are equal, the scaled momentum must yield the same statistics as one whole batch, and the unscaled momentum must
-/// yield others.
+/// yield different ones.
 #[test]
 fn scaled_momentum_yields_the_statistics_of_a_whole_batch() {
     let device = Device::flex();

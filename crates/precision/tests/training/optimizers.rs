@@ -6,7 +6,7 @@ use mantissa_core::{Format, OptimizerKind};
 use mantissa_precision::{GradientSum, Optimizer, OptimizerSettings, ParameterSet, Tracked};
 use serde_json::Value;
 
-/// Parameters in the order of the golden file, which lists them after each step.
+/// Parameters, in the order in which the recorded results list them after each step.
 const NAMES: [&str; 4] = ["matrix", "vector", "zeros", "late"];
 
 /// Relative tolerance per element: about 8 times the machine epsilon of f32, and 4,500 times that of f64. PyTorch's own f32
@@ -27,7 +27,7 @@ fn floats(value: &Value) -> Vec<f64> {
         .collect()
 }
 
-/// Returns PyTorch's settings, except for the learning rate, which changes.
+/// Returns the settings of a recorded run, except for the learning rate, which is set before each step.
 fn settings(run: &Value) -> OptimizerSettings {
     let name = run["optimizer"].as_str().unwrap();
     let kind: OptimizerKind = name.split('-').next().unwrap().parse().unwrap();
@@ -40,7 +40,7 @@ fn settings(run: &Value) -> OptimizerSettings {
     }
 }
 
-/// Returns the golden gradients of a step, as gradients of the loss `Σ parameter · gradient`.
+/// Returns the recorded gradients of a step, as gradients of the loss `Σ parameter · gradient`.
 fn gradients(row: &Value, leaves: &Tracked, dtype: DType) -> GradientSum {
     let device = leaves.vector(NAMES[0]).device();
     let mut sum = GradientSum::new(NAMES.len());

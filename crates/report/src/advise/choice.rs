@@ -29,7 +29,7 @@ impl Assessed<'_, '_> {
     }
 }
 
-/// Settings that do the same work, and the choice among them.
+/// Settings that do the same work (see [`Work`]), and the choice among them.
 #[derive(Debug)]
 pub(crate) struct Choice<'r, 'a> {
     /// Label that distinguishes the work from other work of the group.
@@ -64,8 +64,8 @@ impl Choice<'_, '_> {
         self.assessed.get(self.chosen?)
     }
 
-    /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than it. If the baseline is not within the budget,
-    /// all other settings within the budget must be shown to be equal or costlier instead.
+    /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than the baseline. If the baseline is not within the
+    /// budget, all other settings within the budget must be shown to be equal or costlier instead.
     pub fn is_shown(&self) -> bool {
         self.is_shown_against(self.chosen, &self.rivals)
     }
@@ -94,7 +94,8 @@ impl Choice<'_, '_> {
 
 /// Returns the metric that measures the cost of a setting.
 ///
-/// Kernels and generations are not compared by energy: it covers all sampled launches, and their number differs between settings.
+/// Kernels and generations are not compared by energy, because the recorded energy covers all sampled launches, and settings differ in the
+/// number of launches.
 pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
     let energies = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
     match goal {
@@ -143,9 +144,9 @@ fn is_quality_measured(group: &Group<'_>, candidates: &[SettingResult<'_, '_>]) 
     })
 }
 
-/// Chooses the setting with the lowest median cost within the budget, among those shown to be cheaper than the baseline if there are any.
-/// Prefers a setting shown to be equally cheap if it is nearer to the baseline ([`SettingResult::distance`]) and [`Choice::is_shown`] holds
-/// for it.
+/// Chooses the setting with the lowest median cost among those within the budget. If some of these are shown to be cheaper than the
+/// baseline, considers only those. Prefers the setting nearest to the baseline ([`SettingResult::distance`]) among those shown to be
+/// equally cheap, if [`Choice::is_shown`] holds for it.
 fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
     let shown = cheapest(choice, cost, |one| {
         one.is_within_budget() && is_cheaper_than_baseline(one, cost)

@@ -90,7 +90,7 @@ fn keep_baseline(one: &Assessed<'_, '_>, budget: &Budget) -> String {
     )
 }
 
-/// Describes the limits of a budget, after "is shown to".
+/// Describes the limits of a budget, as a continuation of "is shown to".
 fn condition(budget: &Budget) -> String {
     if budget.memory_bytes.is_some() || budget.error.is_some() {
         return "be within the budget".to_owned();
@@ -222,7 +222,7 @@ fn base_label(group: &Group<'_>, candidate: &SettingResult<'_, '_>) -> String {
     )
 }
 
-/// Formats a ratio of memory. Counted bytes are the same in every process, so their ratio needs no interval.
+/// Formats a ratio of memory. Bytes that the program counts are the same in every process, so the ratio of two counts needs no interval.
 pub(crate) fn memory_text(metric: MetricName, ratio: &Estimate) -> String {
     match metric.is_counted() {
         true => units::times(ratio.value),

@@ -5,7 +5,7 @@ use crate::{
     setting::{SettingResult, WORK_AXES, label_within_work, ran},
 };
 
-/// Settings that do the same work.
+/// Settings that do the same work: they agree in the [`WORK_AXES`] (size, sequence length and distribution of the input values).
 #[derive(Debug)]
 pub(crate) struct Work<'r, 'a> {
     /// Label that distinguishes this work from other work of the group, such as `size 1024 · distribution normal`. Empty if all

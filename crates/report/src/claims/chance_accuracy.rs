@@ -48,8 +48,8 @@ pub(crate) fn is_above_chance(rows: &[&Row<'_>]) -> Option<bool> {
     }
 }
 
-/// Returns `true` if the trainings of two or more seeds each predict only one class. Their correctly predicted examples are then identical
-/// or disjoint for every two seeds, and some predictions are wrong.
+/// Returns `true` if every training appears to predict only one class. This needs at least two seeds: for every two of them, the sets of
+/// correctly predicted examples must be identical or disjoint, and some predictions must be wrong.
 fn always_predicts_one_class(rows: &[&Row<'_>]) -> bool {
     let all: Option<Vec<_>> = rows.iter().map(|row| correct_predictions(row)).collect();
     let Some(all) = all.filter(|all| all.len() > 1 && rows.iter().all(|row| is_trained(row))) else {

@@ -13,7 +13,7 @@ pub(crate) struct Endings {
     pub of_seeds: bool,
     pub as_claimed: u64,
     pub otherwise: u64,
-    /// Seeds whose processes ended partly as claimed and partly otherwise.
+    /// Number of seeds for which some processes ended with a claimed status and others did not.
     pub torn: u64,
     /// Each status and its number of processes.
     pub statuses: Vec<(Status, usize)>,

@@ -194,7 +194,7 @@ fn over_seeds(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
         |(of, against): &(&Row<'_>, &Row<'_>)| difference(of, against, metric).unwrap_or_else(not_recorded);
     Evidence::Seeds {
         differences: pairs.iter().map(of_seed).collect(),
-        // Metrics of training data come from other examples under each seed, because the seed determines the order of the data.
+        // Metrics on the training data are computed from different examples under each seed, because the seed determines the order of the data.
         same_examples: !matches!(metric, MetricName::FinalLoss | MetricName::TrainAccuracy),
     }
 }

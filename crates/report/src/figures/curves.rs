@@ -235,7 +235,7 @@ mod tests {
             both,
             expected.map(|(step, sum, low, high)| Spread { step, sum, low, high })
         );
-        // With a seed without a finite loss, there are no common steps.
+        // If a seed has no finite loss, there are no common steps.
         assert_eq!(merge_seed(both, &[]), []);
     }
 

@@ -1,7 +1,7 @@
 //! Text in figures in an embedded font, which looks the same on a machine without fonts.
 //!
-//! This module places the glyphs, because plotters drops the side bearing of every glyph and rounds every advance to whole pixels.
-//! The rasteriser is that of plotters.
+//! This module places the glyphs, because plotters drops the side bearing of every glyph and rounds every advance to whole pixels. Like
+//! plotters, it rasterises the outlines with `ab_glyph`.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ fn embedded(bytes: &'static [u8]) -> FontRef<'static> {
     FontRef::try_from_slice(bytes).expect("the embedded font is a valid OpenType font")
 }
 
-/// Returns the CSS rules that embed the font. SVG text was measured in this font and may overlap its neighbours in another one.
+/// Returns the CSS rules that embed the font. The layout uses the widths of texts in this font; in another font, neighbouring texts may overlap.
 pub fn font_faces() -> String {
     let face = |weights: &str, file: &[u8]| {
         let data = BASE64_STANDARD.encode(file);

@@ -30,7 +30,8 @@ fn technique(axis: Axis) -> Axis {
 /// Axes whose new value is an addition to the setting (`+`). A change of any other axis is a replacement (`→`).
 const ADDITIVE: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
 
-/// Returns the rungs of a training; `None` unless every row changes one technique of the row above, and each technique in consecutive rows.
+/// Returns the rungs of a training; `None` unless every row changes exactly one technique of the row above, and no technique changes again
+/// after a different one has changed.
 pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<SettingResult<'g, 'r>>> {
     let ran = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
     let rungs = SettingResult::all(group, ran);

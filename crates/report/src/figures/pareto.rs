@@ -1,5 +1,5 @@
-//! Trade-off of quality against cost: accuracy over time, energy and memory, one panel each. Dominated settings are grey: another
-//! setting is better in one of the two and not worse in the other.
+//! Trade-off of quality against cost: accuracy over time, energy and memory, one panel each. Dominated settings are grey: another setting
+//! is better in quality or in cost, and not worse in the other.
 
 use mantissa_analysis::pareto::{dominated, front};
 use mantissa_core::{Better, MatmulPrecision, MetricName, Precision, TaskKind};

@@ -93,7 +93,7 @@ impl Canvas {
         encode(&pixels, width, height)
     }
 
-    /// Draws the rows of samples from `top` on that fit into `fine`.
+    /// Draws rows of samples into `fine`: as many as fit, beginning with row `top`.
     fn sample(&self, fine: &mut [u8], width: usize, top: usize) -> Result<(), String> {
         let height = fine.len() / 3 / width;
         let grid = Grid {

@@ -42,7 +42,7 @@ fn range(spots: impl Iterator<Item = Spot>) -> (f64, f64) {
 }
 
 impl Panel {
-    /// Returns `true` if the whiskers of all points have a common quality value.
+    /// Returns `true` if some quality value lies within the whiskers of every point.
     pub fn overlaps(&self) -> bool {
         let ends = || self.points.iter().map(|point| point.quality.ends());
         let known = self.points.iter().all(|point| point.quality.whiskers.is_some());

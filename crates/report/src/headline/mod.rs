@@ -1,4 +1,4 @@
-//! Headline sentences about the suite's question, computed only from the rows of a workload.
+//! Headline sentences that summarize the results of a workload, computed only from its rows.
 
 mod kernel;
 mod seeds;

@@ -1,4 +1,4 @@
-//! Comparison of every setting of a workload with the baseline of its work.
+//! Comparison of every setting of a workload with the baseline of its work. Settings do the same work if they agree in the [`WORK_AXES`].
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct Comparison {
     pub baselines: Vec<Option<usize>>,
     /// `true` for the setting that is the baseline of its work.
     pub is_baseline: bool,
-    /// Number of the work, in plan order.
+    /// Index of the work, in plan order. Settings with the same index do the same work.
     pub work: usize,
     /// Speed relative to the baseline.
     pub speed_up: Option<Estimate>,

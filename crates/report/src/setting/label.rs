@@ -5,7 +5,8 @@ use mantissa_core::{Axis, MatmulPrecision};
 use super::SettingResult;
 use crate::{Group, Row};
 
-/// Axes whose values change the work itself. Settings are compared only if these are equal.
+/// Axes that define the work of a setting: the size of the computation and the values of its inputs. Settings are compared only if these
+/// axes are equal.
 pub(crate) const WORK_AXES: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
 
 /// Sets the labels, without the axes that do not vary between the settings.

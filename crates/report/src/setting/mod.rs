@@ -21,7 +21,7 @@ use crate::{Group, Row};
 #[derive(Debug, Clone)]
 pub(crate) struct SettingResult<'g, 'a> {
     comparison: &'g Comparison,
-    /// Rows, one per seed, without the seeds that did not run unless none ran; never empty.
+    /// Rows of the seeds that ran, or of all seeds if none ran; never empty.
     pub seeds: Vec<&'g Row<'a>>,
     /// Baseline row with the same seed, for each of [`Self::seeds`]; `None` if the baseline did not finish for that seed.
     bases: Vec<Option<&'g Row<'a>>>,
@@ -121,7 +121,7 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         Spot::over_seeds(&spots, metric.is_learned())
     }
 
-    /// Returns the estimate of the only effective seed; `None` for several seeds, whose value is [`Self::spot`].
+    /// Returns the estimate of the only effective seed; With several seeds, returns `None`; [`Self::spot`] then has the value.
     pub fn estimate(&self, metric: MetricName) -> Option<&'g Estimate> {
         let mut seeds = self.effective_seeds();
         match (seeds.next(), seeds.next()) {
@@ -140,7 +140,7 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         self.comparison.speed_up.as_ref()
     }
 
-    /// Returns the verdict on the speed relative to the baseline. The comparisons of a table form one family of tests.
+    /// Returns the verdict on the speed relative to the baseline. Its p-value is Holm-corrected over all comparisons of the table.
     pub fn speed_verdict(&self) -> Option<Verdict> {
         self.comparison.speed_verdict
     }

@@ -26,7 +26,7 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
             data_text(theirs),
             data_text(mine)
         )),
-        // Skipped rows have neither data nor a ratio.
+        // A skipped row has no recorded data. It has no ratio either, so it may be reported as incomparable.
         (Some(known), None) | (None, Some(known)) => {
             let (one, other) = if data(first).is_some() {
                 (there, here)

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{setting::SPEED_THRESHOLD, units};
 
-/// Returns the text of a verdict, without "improved" or "regressed": the runs may be from different machines.
+/// Returns the text of a verdict. Uses "faster" and "slower" instead of "improved" and "regressed", because a difference between runs on
+/// two machines is neither an improvement nor a regression.
 pub(super) fn verdict_text(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Improved => "faster",

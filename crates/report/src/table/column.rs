@@ -31,7 +31,7 @@ pub(crate) enum Column {
     SpeedUp,
     /// Change of the test accuracy against the baseline, in points.
     AccuracyChange,
-    /// Requested and executed precision; for kernels on rows, the launched kernel.
+    /// Requested and executed precision; for row kernels (see [`is_row_kernel`]), the launched kernel.
     Executed,
     /// Number of processes over all seeds.
     Processes,
@@ -194,7 +194,7 @@ fn verdict_text(setting: &SettingResult<'_, '_>) -> String {
     if setting.is_baseline() {
         return "baseline".to_owned();
     }
-    // The column of the speed states that there are too few processes.
+    // The speed column already states that there are too few processes.
     let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
     let speed = setting.speed_verdict().filter(|verdict| *verdict != few);
     let speed = speed.map(|verdict| match verdict {

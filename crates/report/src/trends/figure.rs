@@ -101,7 +101,8 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
     Some((canvas, caption(line, first_named)))
 }
 
-/// Returns the levels between change points with their noise bands.
+/// Returns the levels between change points with their noise bands. A band extends from the level by the noise or by the smallest relevant
+/// change, whichever is larger.
 fn levels(line: &TrendLine) -> Vec<Level> {
     let size = line.floor.max(line.fence.unwrap_or(0.0));
     let starts = line.turns.iter().map(|turn| (turn.first, turn.after));

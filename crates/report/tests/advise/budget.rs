@@ -80,7 +80,7 @@ fn the_agreement_bounds_the_accuracy_loss() {
     let work = first_choice(&run, &points_budget(1.0));
     let high = evidence_of(&work, "32-true · high");
     assert!(high.kept && (high.accuracy_loss.as_ref().unwrap().high.unwrap() - 0.004).abs() < 1e-12);
-    // With 1,000 examples, the intervals of both accuracies are too wide for such a bound.
+    // Without an agreement, the bound comes from the intervals of both accuracies, which are too wide with 1,000 examples.
     let bf16 = evidence_of(&work, "bf16-mixed · highest");
     assert!(
         !bf16.kept && bf16.accuracy_loss.as_ref().unwrap().high.unwrap() > 0.03,

@@ -153,7 +153,7 @@ fn every_rule_has_sources_cells_and_evidence() {
     let mut run = empty_run();
     let workload: Workload = workload("w");
     support::article(&mut run, &workload);
-    // `article` adds cells of the suite `article`.
+    // Rename the suite to `article`, because `support::article` adds cells of a suite of this name.
     run.plan.suites[0].name = "article".into();
     run.records.iter_mut().for_each(|record| record.samples = None);
     let rules = first_workload(&run, &points_budget(1.0)).rules;

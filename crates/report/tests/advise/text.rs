@@ -17,7 +17,7 @@ fn untested_settings_are_listed() {
     );
     run.plan(&undefined, Some("not defined"));
     let gaps = first_workload(&run, &points_budget(1.0)).untested;
-    // Three of twelve settings ran.
+    // Three of the twelve valid arithmetic settings ran.
     assert!(
         gaps[0].starts_with("9 arithmetic settings: 64-true, 32-true · medium, 16-mixed · highest"),
         "{gaps:?}"

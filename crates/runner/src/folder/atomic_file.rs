@@ -1,4 +1,4 @@
-//! Atomic writes: a file is complete or absent, even if the power fails. They do not follow links.
+//! Atomic writes: a file is complete or absent, even if the power fails. The writes do not follow links.
 
 use std::{
     fs::{self, File, OpenOptions},

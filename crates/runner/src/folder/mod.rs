@@ -191,7 +191,7 @@ impl RunFolder {
     /// Checks that the folder and its records still have their paths.
     ///
     /// # Errors
-    /// [`RunError::Moved`]. The records up to now are in the renamed folder.
+    /// [`RunError::Moved`]. If the folder was renamed, the renamed folder contains the records up to now.
     pub(crate) fn check_path(&self) -> Result<(), RunError> {
         #[cfg(unix)]
         {

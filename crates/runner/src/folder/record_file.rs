@@ -67,7 +67,7 @@ impl RecordFile {
         Ok(self.file.metadata().at(&self.path)?.len() == 0)
     }
 
-    /// Sets the length of the complete lines. If the file is `cut`, removes the incomplete line that follows them.
+    /// Sets the length of the complete lines. If `cut` is true, removes the incomplete line that follows them.
     pub(super) fn set_complete_bytes(&mut self, complete_bytes: u64, cut: bool) -> Result<(), RunError> {
         (self.complete_bytes, self.has_partial_line) = (complete_bytes, cut);
         let path = self.path.clone();

@@ -71,8 +71,8 @@ fn poll_until(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Do not kill a reaped process, since another process may have its id. `try_wait` returns the same status again
-        // for it.
+        // Do not kill a reaped process, since another process may have its id. For a reaped process, `try_wait` returns
+        // the same status again.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.wait(Duration::ZERO, KILL_TIMEOUT);
         }

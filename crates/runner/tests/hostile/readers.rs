@@ -1,4 +1,4 @@
-//! Resumes, renders and saves run folders from untrusted sources. The fuzz target calls the same functions.
+//! Entry points for untrusted run folders: resume, report and baseline. The fuzz target calls the same functions.
 
 use std::{
     collections::BTreeSet,

@@ -71,7 +71,7 @@ fn kernel_skip_reason(kernel: &Kernel, setting: &Setting) -> Option<String> {
     }
 }
 
-/// Returns the reason why a kernel is skipped under a precision; `None` for kernels with matmuls.
+/// Returns the reason why a kernel without dot products is skipped under a precision; `None` for all other kernels.
 fn skip_reason_without_matmul(kind: KernelKind, setting: &Setting) -> Option<String> {
     let precision = setting.precision();
     let is_16_bit = matches!(precision.parameters(), Format::F16 | Format::Bf16);

@@ -51,7 +51,7 @@ pub fn axes(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses a value for every axis.
+/// Parses the text as a value of every axis.
 pub fn value(bytes: &[u8]) -> Result<(), String> {
     let text = text(bytes)?;
     let read = Axis::ALL.iter().map(|axis| axis.parse(text));

@@ -30,7 +30,7 @@ impl Library {
         FOUND.get_or_init(find).as_ref().copied().map_err(String::as_str)
     }
 
-    /// Loads the library from a file, e.g. a stand-in. It is never unloaded.
+    /// Loads the library from a file, e.g. the simulated NVML of the tests. The library is never unloaded.
     ///
     /// # Errors
     /// Reason why the library is not available.

@@ -28,7 +28,7 @@ const NO_CONTEXT: &str =
 /// Source that reads one device, identified by its UUID or PCI bus id.
 pub struct GpuSource {
     device: Result<FoundDevice, String>,
-    /// Ids of the own processes: the measured process first, then those that belong to it.
+    /// Ids of the own processes: the measured process first, then this process if it measures another one.
     own: Vec<u32>,
     /// Kind of power reading that the device supports; `None` before the first successful reading.
     power: Option<PowerReading>,
@@ -136,7 +136,7 @@ impl Source for GpuSource {
     }
 }
 
-/// Reads the quantities that brief readings leave out.
+/// Reads the quantities that only full readings contain: utilisation, ECC errors and processes.
 fn read_slow_quantities(found: &FoundDevice, own: &[u32], log: &mut ReadLog, reading: &mut Reading) {
     let now = reading.seconds;
     let utilisation = || found.device.utilization_rates();

@@ -100,10 +100,10 @@ impl Library {
     }
 
     /// Lists the processes that compute on a device (UUID or PCI bus id). Processes with the ids in `own` are marked as
-    /// own.
+    /// own. If the list does not contain an own process, the driver may also hide other processes.
     ///
     /// # Errors
-    /// Reason why they cannot be listed. If the list contains no own process, the driver may also hide other processes.
+    /// Reason why the processes cannot be listed.
     pub fn processes(self, id: &str, own: &[u32]) -> Result<Vec<Process>, String> {
         processes(&self.find(id)?.device, own).map_err(|error| reason(&error))
     }

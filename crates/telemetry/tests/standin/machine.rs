@@ -27,7 +27,7 @@ pub(crate) const ONE: &str = "
     device GPU-11111111-2222-3333-4444-555555555555 00000000:17:00.0 Stand-in A
 ";
 
-/// Copy of the stand-in library with its own script.
+/// Copy of the simulated NVML with its own script.
 pub(crate) struct Machine {
     library: PathBuf,
 }

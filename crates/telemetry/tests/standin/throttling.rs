@@ -35,7 +35,7 @@ fn only_windows_that_overlap_throttling_are_marked() {
 
 #[test]
 fn idle_and_application_clocks_are_not_throttling() {
-    // Idle, application clocks, sync boost, display clocks.
+    // The bits of 0x113: idle, application clocks, sync boost, display clocks.
     let Some(machine) = Machine::new(&format!("{ONE} throttle 0x113")) else {
         return;
     };

@@ -4,7 +4,7 @@ use mantissa_telemetry::Source;
 
 use crate::machine::{Machine, ONE, UUID, at, once, reason};
 
-/// Two devices in the order of NVML. CUDA lists the faster one first, which is the second here.
+/// Two devices in the order of NVML. The second one is faster, so CUDA lists it first.
 const TWO: &str = "
     driver 550.54.15
     device GPU-aaaa 00000000:17:00.0 Stand-in slow
@@ -141,7 +141,7 @@ fn a_reading_contains_every_quantity_of_the_device() {
     );
 }
 
-/// A GPU with two slices; the second one is used.
+/// A GPU with two MIG slices; this process computes on the second one.
 const SLICED: &str = "
     device GPU-whole 00000000:17:00.0 Stand-in A
     mig 1

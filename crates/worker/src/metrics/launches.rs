@@ -15,7 +15,7 @@ pub(super) fn launches(metrics: &mut Metrics, outcome: &Outcome) {
         return;
     };
     let median_seconds = |name| median(series(outcome, name)).map(|estimate| estimate.value);
-    // Median time of the work whose launches were counted, and the number of units in that work.
+    // Median time of the work in which the launches were counted, and the number of units (steps, micro-batches or tokens) in that work.
     let (seconds, units) = match &outcome.measured {
         TaskMeasurements::Train { .. } => (median_seconds(SeriesName::StepSeconds), 1),
         TaskMeasurements::Evaluate { .. } => (median_seconds(SeriesName::BatchSeconds), 1),

@@ -16,11 +16,11 @@ pub struct Measurements<'a> {
     pub window: Range<f64>,
     /// Idle power of the device in watts, or why it is unknown.
     pub idle_watts: &'a Result<f64, String>,
-    /// Memory peaks up to the time at which the workload reported that its peak was reached. The host peak excludes reading the data if the
-    /// system can reset the peak.
+    /// Memory peaks up to the time at which the workload reported that its peak was reached. The host peak excludes the
+    /// memory for reading the data if the operating system can reset its peak counter.
     pub peaks: Peaks,
     /// Peaks of the device allocator, if it reports them.
     pub allocator: Option<AllocatorBytes>,
-    /// True if another framework computed the cell. Its allocator reports the peak itself.
+    /// True if another framework computed the cell. `allocator` then contains the peaks that the framework's own allocator reported.
     pub by_peer: bool,
 }

@@ -1,4 +1,4 @@
-//! Confidence intervals of text metrics by passage.
+//! Confidence intervals of text metrics, from a bootstrap that resamples passages.
 
 use mantissa_analysis::{Cluster, Interval, MIN_CLUSTERS, cluster_interval};
 use mantissa_core::{Metric, MetricName};
@@ -11,7 +11,7 @@ const PASSAGE_SEED: u64 = 0;
 pub(super) fn token_share(name: MetricName, share: &Share, passages: &[Share]) -> Metric {
     let (interval, how) = match passages {
         [] => (None, "no interval, because they are not independent".to_owned()),
-        // Resampling passages that are all correct or all wrong yields no interval.
+        // If all tokens are correct, or all are wrong, every resample has the same share, so there would not be an interval.
         _ if share.hits == 0 || share.hits == share.n => {
             (None, "no interval, because all passages are equal".to_owned())
         }

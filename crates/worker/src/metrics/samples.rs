@@ -13,8 +13,8 @@ pub(super) fn series(outcome: &Outcome, name: SeriesName) -> Vec<f64> {
         .unwrap_or_default()
 }
 
-/// Selects, from the earliest `first` times, those during which the clock was not throttled. If these are too few for an interval, selects
-/// all of the earliest `first` times. Returns the times and a description of the selection.
+/// Selects those of the earliest `first` times during which the clock was not throttled. If they are too few for an interval, selects all of
+/// the earliest `first` times. Returns the selected times and a description of the selection.
 pub(super) fn unthrottled_times(
     outcome: &Outcome,
     times: SeriesName,

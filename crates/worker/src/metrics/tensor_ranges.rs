@@ -52,7 +52,7 @@ pub(super) fn tensor_ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         elements,
         method,
     );
-    // The exponents count only elements that change in the wider format. No other element can lose an update.
+    // The total is the sum of `exponents`, which counts the elements that change in the wider format. Other elements cannot lose an update.
     insert_share(
         MetricName::LostUpdateShare,
         &updates,

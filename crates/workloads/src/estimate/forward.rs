@@ -83,7 +83,7 @@ impl Forward {
         self.ledger.full(self.tokens() * u64::from(width))
     }
 
-    /// Adds the first token of each example, of width `width`.
+    /// Adds the selection of the first token's hidden state, of width `width`, in each example.
     fn first_tokens(&mut self, hidden: SavedTensor, width: u32) -> SavedTensor {
         self.ledger.part(hidden, self.n * u64::from(width))
     }

@@ -47,7 +47,7 @@ pub(super) struct Copies {
     count: usize,
     /// Bytes of one copy.
     bytes: u64,
-    /// Bytes of the last-level cache: `Some(None)` if the size is unknown, `None` for a warm cell, which does not need the size.
+    /// Bytes of the last-level cache: `Some(None)` if the size is unknown, `None` for measurements with a warm cache, which do not need the size.
     cache: Option<Option<u64>>,
 }
 

@@ -23,7 +23,7 @@ use crate::{
     timing::Timing,
 };
 
-/// Runs a kernel cell with the peer program of a session.
+/// Runs a kernel cell with the peer of a session, which is the program of another framework.
 pub(crate) fn kernel_by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Outcome, WorkloadError> {
     let cell: &Cell = session.cell;
     let mut inputs = Inputs {

@@ -103,7 +103,7 @@ impl Network for Bert {
                 classes: Some("classifier."),
                 ignored: &["cls.", "position_ids"],
             },
-            // The decoder duplicates the embedding table and the bias.
+            // Ignore the tensors of the decoder, which duplicate the embedding table and the bias.
             TextHead::Tokens => Naming {
                 prefix,
                 head: &["cls.predictions."],
@@ -261,7 +261,7 @@ mod tests {
         // Six layers with weights and the attention in each block, the transform and the decoder.
         assert_eq!(layers.len(), 12 * 7 + 2);
         assert!(layers.iter().any(|layer| layer == DECODER));
-        // The decoder rounds its table at the matmul, unless the decoder is kept in f32.
+        // The decoder casts the embedding table at its matmul, so forward passes do not read a low-precision copy of the table.
         assert!(!model.multiplies(EMBEDDINGS) && !model.multiplies(DECODER_BIAS));
         assert!(
             !base(TextHead::Classes(2))

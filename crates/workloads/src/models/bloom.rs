@@ -88,7 +88,7 @@ impl Network for Bloom {
                 classes: Some("score."),
                 ignored: &["lm_head."],
             },
-            // The language-model head duplicates the embedding table.
+            // Ignore the language-model head, which duplicates the embedding table.
             TextHead::Tokens => Naming {
                 prefix,
                 head: &[],

@@ -93,7 +93,7 @@ impl Network for Gpt2 {
             prefix: "transformer.",
             head: &[],
             classes: None,
-            // The causal mask, and a duplicate of the embedding table.
+            // Ignore the causal mask and `lm_head`, which duplicates the embedding table.
             ignored: &[".attn.bias", ".attn.masked_bias", "lm_head."],
         }
     }

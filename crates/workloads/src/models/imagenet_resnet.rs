@@ -280,7 +280,7 @@ mod tests {
             let specs = model.parameters().into_iter();
             let count: usize = specs.map(|spec| spec.shape.iter().product::<usize>()).sum();
             assert_eq!(count, parameters, "{depth}");
-            // Shortcuts count as layers, and each layer but the last has a norm.
+            // `layers` includes the projections of shortcuts. A norm follows each layer but the last.
             assert_eq!(model.layers().len(), layers, "{depth}");
             assert_eq!(model.norms().len(), layers - 1, "{depth}");
             assert_eq!(model.shape(model.segments() - 1).1, 7, "{depth}");

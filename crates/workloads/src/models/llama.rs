@@ -276,7 +276,7 @@ mod tests {
         };
         let grouped = golden(include_str!("../../tests/golden/llama-grouped.json"));
         let tied = golden(include_str!("../../tests/golden/llama-tied.json"));
-        // The table of a published model, in which some frequencies are not scaled.
+        // Frequencies of the published Llama 3.1 8B, some of which are not scaled.
         let published = &tied["float64"]["llama_3_1_8b"];
         for (golden, head_dim) in [(&grouped, 4), (&tied, 6), (published, 128)] {
             let (size, expected) = expected(golden, head_dim);

@@ -46,7 +46,8 @@ pub struct Peer {
     pub(super) allocator: Option<AllocatorBytes>,
 }
 
-/// Request to the peer, serialized as JSON. Times in responses come from the peer's clock and exclude the communication.
+/// Request to the peer, serialized as JSON. A link after a colon is the type of the response. Times in responses come from the peer's clock and
+/// exclude the communication.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request<'a> {
@@ -54,8 +55,8 @@ pub(crate) enum Request<'a> {
     About,
     /// Read the clock, in seconds.
     Clock,
-    /// Multiply the operands in a file, in the precision that `pass` has under `setting`. Write the product to a file as little-endian f64. If this
-    /// is not possible, the response is the reason.
+    /// Multiply the operands in a file, in the precision that matmuls of the kind `pass` (such as `forward` or `backward`) have under `setting`.
+    /// Write the product to a file as little-endian f64. If this is not possible, the response is the reason.
     Multiply {
         setting: &'a Setting,
         pass: &'a str,
@@ -71,7 +72,7 @@ pub(crate) enum Request<'a> {
     },
     /// Reset the training to its initial state.
     StartOver,
-    /// Predict examples of a part: [`Predicted`].
+    /// Predict examples of a split: [`Predicted`].
     Predict { part: &'a str, examples: &'a [usize] },
     /// Generate tokens after the prompts: [`GeneratedText`].
     Write,
@@ -133,7 +134,7 @@ impl Window {
 #[derive(Debug, Deserialize)]
 pub(super) struct Stepped {
     pub window: Window,
-    /// Mean loss of the group; absent if it is not finite.
+    /// Mean loss over all micro-batches of the step; absent if it is not finite.
     pub loss: Option<f64>,
     /// Number of correct predictions.
     pub hits: u64,

@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
             return Err(WorkloadError::unavailable(reason));
         }
         let mut executed = executed.map_err(WorkloadError::device)?;
-        // The probed matmuls are not compiled, so they do not verify a compiled setting.
+        // The probed matmuls are not compiled, so they cannot verify the precision of a model or kernel that is compiled (`fusion`).
         if cell.setting.fusion() && executed.verdict == ExecutedVerdict::AsRequested {
             executed.verdict = ExecutedVerdict::Unverified;
         }

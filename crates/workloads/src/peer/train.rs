@@ -137,7 +137,7 @@ fn predict(session: &mut Session<'_>, part: &str, examples: &[usize]) -> Result<
     session.peer.request(&Request::Predict { part, examples })
 }
 
-/// Predicts every example of a part, in order.
+/// Predicts every example of a split, in order.
 fn evaluate<P: Part>(session: &mut Session<'_>, name: &str, part: &P) -> Result<Evaluation, WorkloadError> {
     let predicts_tokens = session.cell.workload.predicts_tokens();
     let (mut loss, mut passages, mut correct) = (0.0, vec![], String::with_capacity(part.len()));

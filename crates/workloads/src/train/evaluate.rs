@@ -1,4 +1,4 @@
-//! Evaluates a model on the validation or test part.
+//! Evaluates a model on the validation or test split.
 
 use super::{evaluation::Evaluation, trainer::Trainer};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     outcome::{progress, read},
 };
 
-/// Predicts every example of a part, in order.
+/// Predicts every example of a split, in order.
 pub(super) fn evaluate<M: Network>(
     trainer: &Trainer<'_, M>,
     part: &M::Part,

@@ -1,8 +1,8 @@
-//! Result of an evaluation of one part of the data.
+//! Result of an evaluation of one split of the data.
 
 use crate::Share;
 
-/// Result over one part of the data.
+/// Result over one split of the data.
 pub(crate) struct Evaluation {
     /// Mean cross-entropy per class or token, in nats.
     pub loss: f64,

@@ -1,4 +1,5 @@
-//! Compares training steps with PyTorch and transformers. The expected numbers are from `peers/pytorch/golden/distilbert.py`.
+//! Compares training steps with PyTorch and transformers. The expected numbers are from `peers/pytorch/golden/distilbert.py`. They are stored with
+//! the weights of the tested model in golden files.
 
 mod bert;
 mod bloom;
@@ -31,11 +32,11 @@ type Rows = (usize, usize);
 const WHOLE: [Rows; 1] = [(0, 6)];
 
 thread_local! {
-    /// Device of the golden models; the CPU if `None`.
+    /// Device of the tested models; the CPU if `None`.
     static DEVICE: RefCell<Option<Device>> = const { RefCell::new(None) };
 }
 
-/// Runs the golden models of this thread on a device.
+/// Calls `run` while the tested models of this thread use `device`.
 #[cfg(feature = "vulkan")]
 fn on<T>(device: Device, run: impl FnOnce() -> T) -> T {
     let before = DEVICE.replace(Some(device));
@@ -91,7 +92,7 @@ struct Rates {
     dropout: f64,
 }
 
-/// Settings of Adam in the golden runs.
+/// Settings of Adam in the runs that the golden file contains.
 const ADAM: Rates = Rates {
     learning_rate: 5e-3,
     momentum: 0.0,
@@ -117,7 +118,7 @@ fn losses(golden: &Value, axes: &[(Axis, &str)], rates: Rates, parts: &[Rows], s
     })
 }
 
-/// Calls `run` with a trainer of the golden model.
+/// Calls `run` with a trainer of the model in the golden file.
 fn with_trainer<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
@@ -151,7 +152,7 @@ fn with_trainer<T>(
     with_golden(&task, &axes, (model, "distilbert-tiny.safetensors"), run)
 }
 
-/// Returns a training task of a golden model. The tests ignore the remaining fields.
+/// Returns a training task of a tested model. Tests override the fields for which they need other values.
 fn task(model: Model, learning_rate: f64) -> TrainTask {
     let kinds = [
         DatasetKind::SyntheticReviews,
@@ -431,7 +432,7 @@ mod lavapipe {
             return;
         }
         let golden = golden();
-        // Use SGD: Adam's first step is the sign of the gradient, which amplifies rounding if a gradient is near zero.
+        // Use SGD: Adam's first step depends on the sign of a gradient, which rounding can change if the gradient is near zero.
         let (axes, rates) = ([(Axis::Optimizer, "sgd")], sgd(0.1));
         let want = &expected(&golden["float64"]["training"][0])[..3];
         let got = on(vulkan(fusion), || losses(&golden, &axes, rates, &WHOLE, 2));

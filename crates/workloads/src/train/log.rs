@@ -33,13 +33,13 @@ pub(crate) struct Totals {
     /// Correct predictions of the last epoch.
     pub train: Share,
     pub(super) validation: Share,
-    /// Correct predictions by passage of running text.
+    /// Correct predictions in the last validation, by passage of running text.
     pub(super) validated_passages: Vec<Share>,
 }
 
 /// Result of an optimizer step.
 pub(crate) struct StepResult {
-    /// Mean loss of the group.
+    /// Mean loss over all micro-batches of the step.
     pub loss: f64,
     /// Number of correctly predicted classes or tokens.
     pub hits: u64,
@@ -47,7 +47,7 @@ pub(crate) struct StepResult {
     pub labels: u64,
     pub examples: u64,
     pub scale: Option<ScaleChange>,
-    /// Norm of the gradients before clipping, if they are clipped.
+    /// Norm of the gradients before clipping; `None` if clipping is off.
     pub norm: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Memory breakdown of a training. The allocator is read after each part of an additional step that is not timed.
+//! Memory breakdown of a training. The allocator is read after each stage of an additional step that is not timed.
 
 use burn::tensor::Device;
 use mantissa_precision::GradientSum;
@@ -25,7 +25,7 @@ pub(super) fn measure_parts<M: Network>(
         let parameters = trainer.parameters.iter();
         parameters.map(|(_, value)| value.clone() * 1.0).collect()
     };
-    // Copy once before measuring, because cubecl uploads data at the first launch of a kernel and keeps it.
+    // Copy once before measuring, because cubecl uploads additional data at the first launch of a kernel and keeps this data in memory.
     drop(copies());
     meter.begin()?;
     let copied = copies();
@@ -34,7 +34,7 @@ pub(super) fn measure_parts<M: Network>(
 
     meter.begin()?;
     let working = trainer.working();
-    // If parameters and matmuls have the same format, nothing is copied, and the allocator counts only handles.
+    // If parameters and matmuls have the same format, nothing is copied. Any increase in allocated bytes is then due to tensor handles.
     let precision = trainer.compute.precision();
     let specs = trainer.model.parameters();
     let multiplies = specs.iter().any(|spec| trainer.model.multiplies(&spec.name));

@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use crate::train::testing::{cell, data, train, trainer, training_results};
 
-    /// Returns the counts of a tensor class, summed over a training. Every step is observed, unless `change` changes this.
+    /// Returns the counts of a tensor class, summed over a training. Every step is observed, unless `change` sets another interval.
     fn counts(
         axes: &[(Axis, &str)],
         class: TensorClass,

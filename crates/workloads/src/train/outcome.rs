@@ -19,8 +19,8 @@ pub(crate) fn outcome<P: Part>(
     memory: Option<MemoryParts>,
 ) -> Outcome {
     let (mut samples, totals) = (log.samples, log.totals);
-    // `test_correct` pairs two runs example by example. It is omitted for models that predict tokens, because the tokens of one text are not
-    // independent.
+    // `test_correct` allows a paired comparison of two runs, example by example. It is omitted for models that predict tokens, because the tokens
+    // of one text are not independent.
     samples.test_correct = (!cell.workload.predicts_tokens()).then_some(test.correct);
     Outcome {
         samples,

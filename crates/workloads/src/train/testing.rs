@@ -19,7 +19,7 @@ thread_local! {
     pub(super) static CASTS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Observer that reports a heap size of 0 bytes, so that the memory step runs.
+/// Observer that reports a heap size of 0 bytes. Without a heap size, the additional step that measures the memory breakdown would not run.
 pub(super) struct ByteCountObserver;
 
 impl Observer for ByteCountObserver {

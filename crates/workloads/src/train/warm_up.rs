@@ -75,7 +75,7 @@ impl<M: Network> Trainer<'_, M> {
     }
 }
 
-/// Returns the distinct micro-batch sizes of a dataset part: the full size, and the size of a shorter last micro-batch.
+/// Returns the distinct micro-batch sizes of a dataset split: the full size, and the size of a shorter last micro-batch.
 pub(crate) fn micro_batch_sizes(examples: usize, batch: usize) -> Vec<usize> {
     let full = batch.min(examples);
     let last = if examples > batch { examples % batch } else { 0 };

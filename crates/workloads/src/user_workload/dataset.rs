@@ -10,7 +10,7 @@ use crate::{
     data::{Dataset, Labelled, Part, RequestedSplits, divided},
 };
 
-/// Loads the examples of a workload and divides them into parts.
+/// Loads the examples of a workload and divides them into training, validation and test splits.
 pub(super) fn load<W: UserWorkload>(
     workload: &W,
     splits: &RequestedSplits,
@@ -50,7 +50,7 @@ pub(super) fn load<W: UserWorkload>(
     })
 }
 
-/// Part of the user's examples.
+/// Split (training, validation or test) of the user's examples.
 pub(crate) struct OwnPart<W: UserWorkload> {
     pub(super) examples: Arc<Vec<(W::Example, u32)>>,
 }

@@ -63,8 +63,8 @@ impl<W: UserWorkload> Comparison<'_, W> {
     /// Returns the names of parameters whose gradients differ.
     fn differing_parameters(&self) -> Vec<&str> {
         let burns = self.burn_gradients();
-        // Skip modules that use another random generator, since their gradients differ each time. Compare bits, since NaN is not equal to
-        // NaN.
+        // Skip the module if burn's own gradients differ when computed twice: it then uses another random generator. Compare bits, since NaN is
+        // not equal to NaN.
         if bits(&self.burn_gradients()) != bits(&burns) {
             return vec![];
         }

@@ -23,14 +23,14 @@ use crate::{
     models::{F32Layers, Network, ParameterSpec, Pass},
 };
 
-/// Adapter of a user-defined model to the trainer: a network of one segment, which computes the logits.
+/// Adapter of a user-defined model to the trainer: a network with a single segment, whose output is the logits.
 pub(crate) struct UserModel<W> {
     pub(super) workload: Arc<W>,
     pub(super) specs: Arc<Vec<ParameterSpec>>,
     pub(super) seed: u64,
     /// Index of the parameter at each position in the module. Several positions may share a parameter.
     pub(super) parameter_indices: Arc<Vec<usize>>,
-    /// Tensors created with the module that are not parameters, by precision and by `trains`.
+    /// Tensors created with the module that are not parameters. The key is the precision, and true in training or false in evaluation.
     constants: Arc<Mutex<HashMap<(Precision, bool), Constants>>>,
     f32_layers: F32Layers,
 }

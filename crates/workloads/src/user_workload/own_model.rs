@@ -103,7 +103,8 @@ mod tests {
         second: Linear,
     }
 
-    /// Points on both sides of a line. A tied module uses the same matrix twice. A detaching module stops the gradients between its layers.
+    /// Workload that classifies points by their side of a line. If `tied`, the module uses the same matrix twice. If `detaches`, the module stops
+    /// the gradients between its layers.
     #[derive(Clone, Copy)]
     struct Sides {
         tied: bool,

@@ -236,7 +236,7 @@ mod tests {
         tensors.insert("z".into(), (vec![1], Dtype::F32, vec![0; 4]));
         let counts = "classifier.bias";
         *tensors.get_mut(counts).unwrap() = (vec![2], Dtype::I32, vec![0; 8]);
-        // Ignored tensors.
+        // These two tensors are ignored, so the error does not list them.
         tensors.insert("vocab_transform.bias".into(), (vec![1], Dtype::F32, vec![0; 4]));
         tensors.insert(
             "distilbert.x.num_batches_tracked".into(),
@@ -302,7 +302,7 @@ mod tests {
             }
         }
 
-        // Names without the model prefix, with TensorFlow's layer norm, and with prefixes from training.
+        // First without the model prefix and with TensorFlow's names of layer norm parameters, then with prefixes that training scripts add.
         let renamed = |rename: &dyn Fn(&str) -> String| -> Tensors {
             whole
                 .iter()
@@ -366,7 +366,7 @@ mod tests {
             error.contains("more than once, with the prefixes `a.` and `b.`"),
             "{error}"
         );
-        // If copies have keys of `SECTIONS`, the first one is read.
+        // If the prefixes of several copies of the model are in `SECTIONS`, the copy whose prefix comes first in `SECTIONS` is read.
         let averaged = with("ema.").into_iter().map(|(name, (shape, dtype, bytes))| {
             let zeros = vec![0; bytes.len()];
             (name, (shape, dtype, zeros))
@@ -566,7 +566,7 @@ mod tests {
         let (_folder, path) = folder();
         write(&path, &tensors());
         let good = std::fs::read(&path).unwrap();
-        // Truncated in the header (every seventh byte) and in the values.
+        // Truncate the file in the header (at every seventh byte) and in the values.
         let header = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize + 8;
         let cuts = (0..header).step_by(7).chain([header, good.len() - 1]);
         for cut in cuts {

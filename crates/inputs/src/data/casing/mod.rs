@@ -16,12 +16,12 @@ use super::{
 };
 use crate::weights::Fields;
 
-/// Text normalization before tokenization. The names are part of cache keys.
+/// Text normalization before tokenization. Cache keys contain its `Debug` output, so they change with the field names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Casing {
     /// Lowercases the text.
     lowercase: bool,
-    /// Removes accents. `None` follows `lowercase`.
+    /// Removes accents. `None` removes them if `lowercase` is true.
     strip_accents: Option<bool>,
     /// Inserts spaces around Chinese characters.
     chinese: bool,
@@ -176,7 +176,7 @@ mod tests {
             "0": { "content": "[PAD]" }, "1": { "content": "[UNK]" }, "2": { "content": "[CLS]" }
         }, "additional_special_tokens": [], "extra_special_tokens": {}, "mask_token": "[MASK]" });
         assert_eq!(casing_of(&[config(special.clone())]), Ok(Casing::default()));
-        // A field that is absent in the configuration is read from the tokenizer.
+        // A field that is absent in `tokenizer_config.json` is read from `tokenizer.json`.
         let cased = casing_of(&[config(special), ("tokenizer.json", whole(false))]).unwrap();
         assert!(!cased.lowercase);
         let error = casing_of(&[

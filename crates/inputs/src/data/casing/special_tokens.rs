@@ -40,7 +40,7 @@ pub(super) fn reject_added_tokens<'a>(tokens: impl Iterator<Item = &'a str>) -> 
     }
 }
 
-/// Returns the tokens of a list, or of an object by token id or role.
+/// Returns the tokens in a JSON list, or in a JSON object whose keys are token ids or roles.
 pub(super) fn token_texts(tokens: &Value) -> Vec<&str> {
     match tokens {
         Value::Array(list) => list.iter().map(token_text).collect(),

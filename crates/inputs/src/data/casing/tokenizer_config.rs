@@ -43,7 +43,7 @@ const IGNORED: &[&str] = &[
 ];
 
 impl Casing {
-    /// Reads `tokenizer_config.json`. `defaults` has the values of absent fields.
+    /// Reads `tokenizer_config.json`. An absent field gets its value from `defaults`.
     pub(super) fn from_config(
         fields: &Map<String, Value>,
         defaults: Self,

@@ -94,7 +94,7 @@ pub(super) fn detect_columns(
     }
     match (known_label, known_text) {
         (Some(label), Some(text)) => {
-            // AG News stores the headline in a separate column.
+            // AG News stores the headline in the column `title`. Read it together with the `description` as one text.
             let title = column_named(first, &["title"])
                 .filter(|_| column_named(first, &["description"]) == Some(text));
             let text = title.into_iter().chain([text]).collect();

@@ -11,7 +11,7 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(super) separator: u8,
-    /// Fields may be quoted (RFC 4180); otherwise quotes are literal.
+    /// True if fields may be quoted (RFC 4180), false if quotes are part of the text.
     pub(super) quotes: bool,
 }
 
@@ -37,7 +37,8 @@ impl Dialect {
         let [comma, semicolon, pipe] = [b',', b';', b'|'].map(Self::quoted);
         let quoted_tabs = Self::quoted(b'\t');
         let candidates = if name.ends_with(".tsv") {
-            // Quotes are literal in most tab-separated files, but not if every text is quoted. The first record may be a header.
+            // Quotes are literal in most tab-separated files, but not if every text is quoted. The first record is not checked, because it may be a
+            // header.
             let sample = Self::TABS.sample(text);
             let doubled = text.lines().flat_map(|line| line.split('\t')).any(is_doubled);
             let texts = if sample.len() > 1 {
@@ -71,8 +72,8 @@ impl Dialect {
         found.map(|(dialect, _)| *dialect)
     }
 
-    /// Returns the text that represents the dialect in the hash of a data set. It must not change, because earlier records contain the
-    /// hash.
+    /// Returns the text that represents the dialect in the hash of a data set. It must not change, because the hash in recorded runs
+    /// depends on it.
     pub fn identity(self, gzip: bool) -> String {
         match self {
             _ if self == Self::TABS => format!("Format {{ comma: false, gzip: {gzip} }}"),
@@ -112,7 +113,7 @@ fn have_equal_lengths(sample: &[Vec<String>]) -> bool {
     count >= 2 && sample.iter().all(|fields| fields.len() == count)
 }
 
-/// Returns true if the first field of every record looks like a label: not empty, short, and repeated in other records.
+/// Returns true if the first field of every record looks like a label: not empty, short, and with at least two records per label on average.
 fn are_labelled(sample: &[Vec<String>]) -> bool {
     /// Minimum number of rows. Fewer may be running text that happens to contain tabs.
     const MIN_ROWS: usize = 4;

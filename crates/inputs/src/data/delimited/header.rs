@@ -28,7 +28,8 @@ pub(super) fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, Li
 }
 
 /// Returns true if the labels indicate that the first record is a header. The label field of the first record must not be a number, and must not
-/// be a label of another record. The other labels must all be numbers, or all occur at least twice (in four or more records).
+/// be a label of another record. In the other records, either all labels are numbers, or there are at least four records and every label occurs
+/// at least twice.
 pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
     let [first, others @ ..] = sample else {
         return false;
@@ -45,7 +46,7 @@ pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
 }
 
 /// Returns true if the fields of the first record look like names: distinct, short, without spaces, and not numbers. In addition, the label field
-/// must not be a label of another record, and in some column most other fields must have several words.
+/// must not be a label of another record, and at least one column must contain several words in most of the other records.
 pub(super) fn looks_like_header(sample: &[Vec<String>], label: usize) -> bool {
     const MAX_NAME_BYTES: usize = 32;
     let [first, others @ ..] = sample else {

@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the line in which a record starts. The position reported by the CSV reader is before the line ends that it skips.
+/// Returns the line in which a record starts. The CSV reader skips empty lines before a record, but reports the position before these lines.
 fn line_of(text: &str, position: &csv::Position) -> u64 {
     let remaining = text
         .as_bytes()
@@ -254,7 +254,7 @@ mod tests {
                 "{header}: {error}"
             );
         }
-        // A repeated label and a number belong to rows.
+        // If the label of the first record is repeated or is a number, the record is a row and not a header.
         assert_eq!(
             ok("a.tsv", "joy\tfine\nanger\tso bad\njoy\tso good\n")[0],
             row("joy", "fine", 1)

@@ -39,8 +39,8 @@ pub(super) enum InvalidFolders {
     Classes(String),
 }
 
-/// Finds images in one folder per class. If `for_training` is true or there is no checkpoint, the folders of the first part define the classes.
-/// [`KnownClasses::number_or_new`] assigns their numbers.
+/// Finds images in one folder per class. If `for_training` is true or there is no checkpoint, the folders of the first part define the classes
+/// (the training part, if there is one). Otherwise the checkpoint defines them. [`KnownClasses::number_or_new`] assigns the class numbers.
 pub(super) fn read_class_folders(
     name: String,
     (parts, no_part): (&[(Part, &PathBuf)], &[String]),
@@ -151,7 +151,7 @@ pub(super) fn read_class_folders(
 /// Lists all files below a folder in sorted order. Adds the names of hidden files and folders to `hidden`.
 ///
 /// # Errors
-/// A link to a folder in `seen`. Its files would be read twice.
+/// A link to a folder in `seen`, because the files in that folder would be read twice.
 fn files_below(
     folder: &Path,
     hidden: &mut Vec<String>,
@@ -176,7 +176,8 @@ fn files_below(
     Ok(files)
 }
 
-/// Returns a note about a class whose images are all in two or more subfolders, because the subfolders may be the intended classes.
+/// Returns a note if the images of a class are in two or more subfolders and none is directly in the class folder. The user may have intended the
+/// subfolders as classes.
 fn merged_subfolders(class: &str, folder: &Path, pictures: &[PathBuf]) -> Option<String> {
     let subfolder = |picture: &PathBuf| {
         let mut below = picture.strip_prefix(folder).ok()?.components();

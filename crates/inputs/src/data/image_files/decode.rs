@@ -75,7 +75,7 @@ pub(super) fn picture(found: &UndecodedImage, batches: &[Vec<u8>]) -> Result<ima
             let image = image::load_from_memory_with_format(&bytes, format);
             let image = image.map_err(|error| invalid(error.to_string()))?.to_rgb8();
             let (width, height) = image.dimensions();
-            // After scaling the shorter side to the input size, the longer side would exceed the memory.
+            // Scaling the shorter side of a very long image to the input size would make an image that does not fit in memory.
             if width.max(height) / width.min(height).max(1) > MAX_ASPECT_RATIO {
                 return Err(invalid(format!(
                     "its aspect ratio is above {MAX_ASPECT_RATIO}: {width} × {height} pixels"

@@ -98,7 +98,7 @@ pub(super) fn find(
         source.notes.extend(notes.into_iter().flatten());
         return Ok(source);
     }
-    // A part folder contains class folders. A folder without subfolders is a class.
+    // A folder that is named like a part is the folder of this part only if it contains class folders. Without subfolders, it may be a class.
     let has_folders = |path: &Path| {
         let entries = folder_entries::list(path).unwrap_or_default();
         entries
@@ -119,7 +119,7 @@ pub(super) fn find(
             part.file_name().unwrap_or_default().to_string_lossy()
         )));
     }
-    // The training part defines the classes.
+    // Sort the training part to the front, because the first part defines the classes.
     parts.sort_by_key(|(part, _)| *part);
     if let Some(pair) = parts.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         let name = |path: &Path| {

@@ -183,7 +183,7 @@ mod tests {
                 plane[0]
             );
         }
-        // A single file is a test set.
+        // If only a test set is requested, a single file is the test set.
         let alone = load_images(
             (&folder.path().join("data_batch_1.bin"), None),
             &RequestedSplits::Test(Some(2)),

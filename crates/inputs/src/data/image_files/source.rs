@@ -1,4 +1,4 @@
-//! Images of a data set before decoding, in their parts.
+//! Undecoded images of a data set, grouped into parts: training, validation and test.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(super) enum Origin {
     File(PathBuf),
 }
 
-/// Images before decoding.
+/// Undecoded images of a data set.
 pub(super) struct Source {
     pub name: String,
     pub classes: u32,

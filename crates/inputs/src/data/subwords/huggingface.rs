@@ -27,7 +27,8 @@ pub(super) struct HuggingFace {
 impl HuggingFace {
     /// Reads a `tokenizer.json`. Ignores its settings for truncation and padding.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        // Parse as JSON first, because the error contains the position. The library may panic on valid JSON with invalid content.
+        // Parse as JSON first, because errors of `serde_json` contain the position. Then catch panics, because the library may panic on valid JSON
+        // with invalid content.
         let json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         check_token_lengths(&json)?;
         catch_panic(|| Self::parse(bytes))?
@@ -236,7 +237,7 @@ mod tests {
                 "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": [["<unk>", 0.0], ["a".repeat(length), -1.0]]},
             });
             let bytes = serde_json::to_vec(&json).unwrap();
-            // The stack size of a test thread, which would overflow on 50,000 bytes.
+            // Loading a token of 50,000 bytes without the check would overflow a stack of 2 MiB.
             let read = move || (HuggingFace::read(&bytes).map(drop), normal_form(&bytes).is_some());
             std::thread::Builder::new()
                 .stack_size(2 << 20)

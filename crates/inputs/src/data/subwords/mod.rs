@@ -26,10 +26,11 @@
 //!   are added to a published model can have equal scores. With the score 0 for 11,000 of the 32,000 pieces of LLaMA 2, the ids of `BPE`
 //!   differ from those of SentencePiece in 168 cases, and our ids in none. With distinct scores and a piece for every character, no case
 //!   differs, and `BPE` is up to 1.5 times as fast.
-//! - `BPE` needs every division of a piece into two strings, which takes 2.6 GB for a file of 2 MB with pieces of 1 to 2,000 characters.
+//! - `BPE` needs a list of every division of a piece into two strings. For a file of 2 MB with pieces of 1 to 2,000 characters, the list
+//!   takes 2.6 GB.
 //! - `Precompiled` selects the shortest rule that matches, and SentencePiece the longest. 960 of 20,000 random strings differ. `Precompiled`
 //!   needs six times the time, and cannot skip user-defined pieces.
-//! - `ByteFallback` replaces every byte of a run if one is invalid. SentencePiece keeps the valid characters.
+//! - `ByteFallback` replaces every byte in a sequence of byte tokens if one byte is invalid. SentencePiece keeps the valid characters.
 
 mod configuration;
 mod huggingface;
@@ -128,7 +129,7 @@ impl TextTokenizer {
         self.subwords.beginning()
     }
 
-    /// Returns the end-of-text token. If a `tokenizer.json` does not append one, it is found by common names.
+    /// Returns the end-of-text token. If a `tokenizer.json` does not append an end token to a text, the token is found by its common names.
     pub fn end(&self) -> Option<u32> {
         self.subwords.end()
     }

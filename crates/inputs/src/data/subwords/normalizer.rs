@@ -145,7 +145,7 @@ fn value(unit: u32) -> usize {
     (unit & !(1 << 31)) as usize
 }
 
-/// Returns the offset from a unit to its successors. It is combined with XOR.
+/// Returns the offset from a unit to its successors. The index of a successor is the index of the unit XOR the offset XOR the byte.
 fn offset(unit: u32) -> usize {
     ((unit >> 10) << ((unit & (1 << 9)) >> 6)) as usize
 }

@@ -17,7 +17,8 @@ use super::{
 
 /// Maximum number of bytes of a word encoded in one call. The library needs several hundred times this memory.
 const MAX_WORD_BYTES: usize = 64 << 10;
-/// Characters at which a text is split into words. Other whitespace is not safe, because the library removes some of it as control characters.
+/// Characters at which a text is split into words. Do not split at other whitespace, because the library removes some of it as control
+/// characters and so joins the words around it.
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// Maximum number of words in the cache. It covers nearly all words of a text.
@@ -25,7 +26,7 @@ const MAX_CACHED_WORDS: usize = 1 << 17;
 /// Maximum length of a cached word, in bytes.
 const MAX_CACHED_WORD_BYTES: usize = 32;
 
-/// Tokenizer of bert-base-uncased with any vocabulary.
+/// BERT tokenizer with any vocabulary.
 pub(super) struct Bert {
     inner: WordPieces,
     vocabulary: u32,

@@ -20,7 +20,8 @@ use super::{
     subwords::MAX_ENCODE_BYTES,
 };
 
-/// Returns true if a folder has parts with text or unlabelled JSON lines, and no labelled part.
+/// Returns true if the training, validation or test files of a folder contain running text or unlabelled JSON lines, and none contains labelled
+/// texts.
 pub(super) fn contains_text(folder: &Path) -> Result<bool, DataError> {
     if imdb_folder::has_imdb_layout(folder) {
         return Ok(false);

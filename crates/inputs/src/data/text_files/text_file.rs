@@ -30,7 +30,7 @@ pub(super) struct TextFile {
     pub form: Form,
 }
 
-/// Format of a file of running text. The hash of a corpus contains the `Debug` output, so the names must not change.
+/// Format of a file of running text. The hash of a corpus contains the `Debug` output, so the names of this struct and its fields must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     /// True for one JSON object per line, false for text.
@@ -151,7 +151,7 @@ impl TextFile {
             let read = read.map_err(self.read_error(lines))?;
             let valid = match str::from_utf8(&bytes) {
                 Ok(text) => text.len(),
-                // The last character is incomplete until the next read.
+                // The bytes end within a character. Keep its first bytes for the next read.
                 Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
                 Err(error) => {
                     lines += count_line_ends(&bytes[..error.valid_up_to()]);

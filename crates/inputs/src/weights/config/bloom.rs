@@ -23,7 +23,7 @@ pub(super) fn size(fields: &Fields<'_>) -> BloomSize {
     fields.require_value("pretraining_tp", 1);
     fields.require_value("slow_but_exact", false);
     fields.require_value("tie_word_embeddings", true);
-    // Some sizes have two names. If a file contains both, they must agree.
+    // Some sizes have two field names. If a file contains both fields, their values must be equal.
     let integer_by_either_name = |names: [&str; 2]| match names.map(|name| fields.has(name)) {
         [true, true] => {
             let [size, other] = names.map(|name| fields.positive_integer(name));

@@ -376,7 +376,7 @@ mod tests {
         for (kind, name, supported, rejected) in known {
             let with = |value: &Value| {
                 let mut config = small(kind);
-                // Only ViT reads images.
+                // BERT rejects the fields of `small` that only ViT has.
                 if kind == "bert" {
                     let table = config.as_object_mut().unwrap();
                     table.remove("image_size");

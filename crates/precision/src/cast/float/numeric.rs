@@ -15,7 +15,7 @@ impl Replay {
             Op::Div(op) => self.apply_widest(op, Dispatch::float_div),
             Op::Rem(op) => self.apply_widest(op, Dispatch::float_remainder),
             // burn records `square()` and `powi_scalar(2)` as a product of a tensor with itself. Such a product therefore has
-            // the class of powers, `Full`.
+            // the class `Full`, like other powers.
             Op::Mul(op) if op.lhs.id == op.rhs.id => {
                 let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
                 let [lhs, rhs] = inputs.map(|input| self.full(input));

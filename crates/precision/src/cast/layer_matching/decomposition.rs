@@ -17,7 +17,8 @@ use burn::{
 
 use crate::cast::record;
 
-/// Returns false for operations that create a tensor from data. These tensors are read where they are needed.
+/// Returns false for operations that create a tensor from data. They are not steps of a layer: matching looks up
+/// their data where another operation reads the tensor.
 pub(super) fn is_computed(operation: &OperationIr) -> bool {
     !matches!(operation, OperationIr::Init(_))
 }
@@ -30,7 +31,7 @@ thread_local! {
     static CACHE: RefCell<HashMap<Key, Rc<Expected>>> = RefCell::default();
 }
 
-/// Maximum number of cached layers. Without a limit the cache would grow, because text lengths may differ between batches.
+/// Maximum number of cached layers. Without a limit the cache would grow, because sequence lengths may differ between batches.
 const MAX_CACHED: usize = 1_000;
 
 /// Steps that burn records for a layer.

@@ -149,7 +149,7 @@ impl Steps<'_> {
             OperationIr::NumericFloat(_, NumericOperationIr::Add(sum)) => Some(&sum.rhs),
             _ => None,
         });
-        // The mask of causal attention is a separate step.
+        // A masked fill belongs to the mask or to the causal option. With both, burn records two masked fills.
         let variants = match *masks.as_slice() {
             [] => vec![(None, false)],
             [mask] => vec![(Some(mask), false), (None, true)],
@@ -192,7 +192,7 @@ impl Steps<'_> {
         })
     }
 
-    /// Matches a linear layer: a matmul, with optional reshapes of an operand, a bias and the result, and a sum.
+    /// Matches a linear layer: a matmul and the sum with an optional bias, with optional reshapes of an operand, the bias and the result.
     pub(super) fn linear(&self) -> Option<Layer> {
         let (matmul_index, x, weight) = match (self.reshape(0), self.matmul(0), self.matmul(1)) {
             (_, Some(product), _) => (0, &product.lhs, &product.rhs),
@@ -223,7 +223,7 @@ impl Steps<'_> {
         let bias = bias.filter(|bias| bias.shape.as_slice() == [outputs]);
         match bias.and_then(|bias| layer(Some(bias))) {
             Some(layer) => Some(layer),
-            // A matmul of two matrices is a linear layer without bias, even if the module called `matmul`.
+            // A reshape and a matmul match a linear layer without bias, even if the module called `matmul`.
             None if matmul_index == 1 => layer(None),
             None => None,
         }
@@ -264,7 +264,7 @@ impl Steps<'_> {
         };
         let options = &convolution.options;
         let padding = options.padding.map(|(before, _)| before);
-        // The filters are created from data.
+        // burn creates these filters from data, so the recording contains their values.
         self.values.get(&convolution.weight.id)?;
         self.reshape(1)?;
         let sizes = [[height, width], options.stride, padding, options.dilation];

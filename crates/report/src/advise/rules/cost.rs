@@ -22,7 +22,7 @@ pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<
             let setting = &candidate.row().cell.setting;
             setting.precision() == Precision::True32 && setting.matmul() == matmul
         };
-        // No setting is chosen for a kernel without an error limit. The error of TF32 may then be too large.
+        // Without an error limit, no setting is chosen for a kernel. TF32 is then not recommended either, because its error may be too large.
         let has_choice = choice.chosen.is_some();
         let all = &choice.assessed;
         let high = all.iter().filter(|one| {
@@ -143,8 +143,9 @@ fn comparison<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshol
     }
 }
 
-/// Returns the ratio of the first to the second peak of each pair; `None` unless the first is shown to be lower. Counted bytes are
-/// identical in every process, so one process is enough. Measured peaks need enough processes for a significant difference.
+/// Returns the ratio of the first to the second peak of each pair; `None` unless the first is shown to be lower. Bytes that the program
+/// counts ([`MetricName::is_counted`]) are identical in every process, so one process is enough. Measured peaks need enough processes for a
+/// significant difference.
 fn shown_savings(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estimate>> {
     let values: Vec<[Vec<f64>; 2]> = pairs
         .iter()

@@ -1,4 +1,4 @@
-//! Best practices from the articles. A rule is shown only if its condition holds in the records.
+//! Best practices from the articles that each rule cites. A rule is shown only if its condition holds in the records.
 
 mod cost;
 mod range;
@@ -128,7 +128,7 @@ pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<FiredRule> {
         let mut evidence: Vec<String> = Vec::new();
         for (row, text) in findings {
             let line = format!("{}: {text}", context.group.label(row, &[Axis::Seed]));
-            // Seeds of one setting often have the same text.
+            // The rows of a setting (one per seed) often have the same evidence; list it once.
             if !evidence.contains(&line) {
                 evidence.push(line);
             }

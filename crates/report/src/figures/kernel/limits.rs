@@ -57,7 +57,7 @@ pub(super) fn draw_ceilings(
     }
 }
 
-/// Returns the bandwidth of a copy by size: the median of the copies measured with each line.
+/// Returns the bandwidth of a copy by size. Each row of a line recorded a copy of its size; the bandwidth is the median over the lines.
 pub(super) fn copies(lines: &[Line<'_, '_>]) -> Vec<(u32, f64)> {
     let mut all: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for row in lines.iter().flat_map(|line| &line.rows) {

@@ -97,7 +97,7 @@ impl Panel {
             .is_none_or(|kind| row.axis(SettingAxis::Distribution) == *kind)
     }
 
-    /// Draws the panel with the lines. `edge` is the name of the size.
+    /// Draws the panel with the lines. `edge` is the title of the size axis.
     pub fn draw(
         &self,
         canvas: &mut Canvas,

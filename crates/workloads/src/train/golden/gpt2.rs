@@ -10,7 +10,7 @@ fn golden() -> Golden<Gpt2> {
     with_dropout(0.0)
 }
 
-/// Returns the golden model with a dropout probability of `share`.
+/// Returns the model in the golden file, with a dropout probability of `share`.
 fn with_dropout(share: f64) -> Golden<Gpt2> {
     Golden::new("gpt2", Target::NextToken, |config| {
         let size = Gpt2Size {

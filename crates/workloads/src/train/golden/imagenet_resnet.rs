@@ -35,7 +35,7 @@ fn images(golden: &Value) -> ImageBatch {
     }
 }
 
-/// Calls `run` with a trainer of the golden model.
+/// Calls `run` with a trainer of the model in the golden file.
 fn with_imagenet_resnet<T>(
     golden: &Value,
     axes: &[(Axis, &str)],

@@ -16,7 +16,7 @@ pub(super) const PIECES: [Rows; 2] = [(0, 2), (2, 3)];
 /// Label of a position without a prediction.
 const IGNORED_LABEL: i32 = -100;
 
-/// Prediction target of a golden model.
+/// Prediction target of a tested model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// Class of each text.
@@ -27,7 +27,7 @@ pub(super) enum Target {
     MaskedToken,
 }
 
-/// Golden model with the numbers of its reference.
+/// Tested model with the expected numbers, both from golden files.
 pub(super) struct Golden<M> {
     pub numbers: Value,
     weights: String,
@@ -47,7 +47,7 @@ pub(super) fn number(config: &Value, key: &str) -> f64 {
 }
 
 impl<M: Network<Part = Tokenized>> Golden<M> {
-    /// Loads the golden model of this name. `make` creates it from its configuration.
+    /// Loads the golden files of this name. `make` creates the model from the configuration in them.
     pub(super) fn new(name: &str, target: Target, make: impl FnOnce(&Value) -> (Model, M)) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let text = std::fs::read(folder.join(format!("{name}.json"))).unwrap();

@@ -8,7 +8,8 @@ use super::{
 };
 use crate::models::Llama;
 
-/// Golden models: one with grouped-query attention and a separate head, and one with an unusual head width, scaled frequencies and a tied head.
+/// Names of the golden files. The first model has grouped-query attention and a separate head. The second model has an unusual head width, scaled
+/// frequencies and a tied head.
 const NAMES: [&str; 2] = ["llama-grouped", "llama-tied"];
 
 fn of_model(config: &Value) -> LlamaSize {

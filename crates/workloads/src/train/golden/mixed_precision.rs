@@ -73,7 +73,7 @@ struct Trained {
     start: Weights,
 }
 
-/// Runs the golden steps with a setting. `after_step` may corrupt the trainer.
+/// Runs the steps of the golden file in a precision. `after_step` may change the trainer, to test that an error would be detected.
 fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer)) -> Trained {
     let number = |key: &str| golden[key].as_f64().unwrap();
     let rates = Rates {
@@ -135,8 +135,8 @@ fn mixed_precision_steps_match_pytorch_within_its_spread() {
 
         let bound = |key: &str| SPREAD_FACTOR * run["spread"][key].as_f64().unwrap();
         for (step, (loss, want)) in got.losses.iter().zip(expected(run)).enumerate() {
-            // Skip the step with an infinity. This test sets a bias to infinity, so the loss is infinite. PyTorch's run sets a gradient to infinity,
-            // so its loss is finite.
+            // Do not compare the loss of the step with an infinity. This test sets a bias to infinity, so the loss is infinite. PyTorch's run sets
+            // a gradient to infinity, so its loss is finite.
             let skipped = !got.scales.is_empty() && golden["inf_step"] == step;
             assert!(
                 skipped || (loss - want).abs() <= bound("loss"),

@@ -35,7 +35,7 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
     }
 }
 
-/// Calls `run` with a trainer of the golden model.
+/// Calls `run` with a trainer of the model in the golden file.
 fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<ResNet>) -> T) -> T {
     let _lock = lock_generator(); // `start_over` seeds the generator
     let of_model = ResNetSize {
@@ -209,7 +209,8 @@ fn incomplete_groups_scale_the_batch_norm_momentum() {
             running(trainer)
         })
     };
-    // One micro-batch is an incomplete group of four, or a complete group of one. Both use the momentum of a whole batch.
+    // The step has one micro-batch: an incomplete group if `accumulate` is 4, a complete group if it is 1. The scaled momentum depends on the
+    // actual number of micro-batches, here one, so it equals the momentum without scaling.
     assert_eq!(of("scaled", "4"), of("keep", "1"));
 }
 
@@ -227,7 +228,7 @@ fn synthetic_dataset() -> Dataset<crate::data::Images> {
     )
 }
 
-/// Calls `run` with a small trainer that starts from its seed.
+/// Calls `run` with a trainer of a small model whose initial weights are from the seed.
 fn with_small<T>(
     axes: &[(Axis, &str)],
     change: impl FnOnce(&mut TrainTask),

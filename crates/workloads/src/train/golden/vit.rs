@@ -33,7 +33,7 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
     }
 }
 
-/// Calls `run` with a trainer of the golden model, with the given dropout probability.
+/// Calls `run` with a trainer of the model in the golden file, with the given dropout probability.
 fn with_vit<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
