@@ -10,8 +10,8 @@ read         reads the file's bytes in order into one buffer of 8 MiB: the speed
 load         calls safetensors.torch.load_file. Its tensors are memory-mapped, so only the header may have been read
 load+copy    calls load_file and copies each tensor once, as into the parameters of a model: every byte has been read
 
-Each method runs in its own process, --repeats times in turn. Imports are not timed. The file is read once before each run, so
-that it is in the page cache. With --cold, its pages are synced and dropped first, so that it is read from the disk.
+Each method runs in its own process, --repeats times; the methods alternate. Imports are not timed. The file is read once before
+each run, so that it is in the page cache. With --cold, its pages are synced and dropped first, so that it is read from the disk.
 `peak_rss_bytes` is the peak resident memory (VmHWM, reset before the file is opened), including mapped pages of the file.
 `above_start_bytes` is that peak minus the memory before, and `anonymous_bytes` is the memory at the end without mapped pages.
 All values are medians.
