@@ -69,8 +69,9 @@ pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
     estimates.map(|(at, estimate)| correct(at, estimate)).collect()
 }
 
-/// Returns the result according to the interval alone, and the p-value of the bound that the interval excludes. If the interval excludes
-/// both bounds, returns the larger p-value. A p-value of NaN means that the correction does not count the pair.
+/// Returns the result according to the interval alone, and its p-value for Holm's correction. To confirm the claim, the tests of all bounds
+/// must reject, so the p-value is the largest of theirs. To refute it, only the test of the violated bound must reject. If the interval
+/// contains a bound, the p-value is 1. Without an interval or with too few seeds, it is NaN, and the correction does not count the pair.
 fn finding_by_interval(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
     let interval = match (pair, estimate) {
         (Evidence::Counted(value), Some(_)) => Some(Interval {
@@ -262,7 +263,11 @@ mod tests {
             below: Some(0.9),
         };
         let two = Evidence::Processes(vec![of_seed(1.0), of_seed(100.0)]);
-        assert_eq!(finding(two, below), Finding::Confirmed, "2/400");
+        assert_eq!(
+            finding(two, below),
+            Finding::Confirmed,
+            "p is 2/400: only 2 of the 20 × 20 assignments within the seeds are as extreme"
+        );
         let pooled = Evidence::Processes(vec![(
             [of_seed(1.0).0, of_seed(100.0).0].concat(),
             [of_seed(1.0).1, of_seed(100.0).1].concat(),

@@ -63,7 +63,7 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, max_rows: usize) {
                 &format!("The table is {text} settings; `results.csv` contains all of them."),
             );
         }
-        // The headline already states the reason for all skipped cells.
+        // If all cells were skipped for the same reason, the answer above already states it.
         if group.common_skip_reason().is_none() {
             table(out, suite, group, &columns(group), &shown);
         }

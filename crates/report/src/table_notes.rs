@@ -1,7 +1,7 @@
 //! Notes below a table on its intervals and comparisons.
 
 use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, TOLERATED_LOSS, Verdict, smallest_p};
-use mantissa_core::MetricName;
+use mantissa_core::{Axis, MetricName};
 
 use crate::{Group, Row, setting::SPEED_THRESHOLD, units};
 
@@ -31,8 +31,14 @@ fn process_note(group: &Group<'_>) -> Option<String> {
         format!("Medians over {fewest} to {most} processes")
     };
     Some(if most == 1 {
-        "One process per setting: intervals cover the variation within that process, not between processes."
-            .to_owned()
+        let unit = if group.varies(Axis::Seed) {
+            "seed"
+        } else {
+            "setting"
+        };
+        format!(
+            "One process per {unit}: intervals cover the variation within that process, not between processes."
+        )
     } else if most < MIN_PROCESSES {
         format!("{several}; an interval between processes needs {MIN_PROCESSES}.")
     } else if fewest < MIN_PROCESSES {
@@ -92,7 +98,10 @@ fn accuracy_note(group: &Group<'_>) -> Option<String> {
     };
     let intervals = accuracies()
         .any(|accuracy| accuracy.interval.is_some())
-        .then_some("Accuracies have Wilson intervals over the test examples");
+        .then_some(match group.varies(Axis::Seed) {
+            true => "Accuracies are means over the seeds, with their range",
+            false => "Accuracies have Wilson intervals over the test examples",
+        });
     Some(match (intervals, compared) {
         (None, _) => return None,
         (Some(text), false) => format!("{text}."),

@@ -26,7 +26,7 @@ pub struct Table {
 /// Maximum width of a table if the width of the terminal is unknown, borders included.
 const WIDTH: usize = 110;
 /// Width reserved for the verdict. A longer verdict takes the remaining width of the line.
-const MIN_VERDICT_WIDTH: usize = 6;
+const MIN_VERDICT_WIDTH: usize = 7;
 /// Minimum length of a shortened word.
 const MIN_WORD_LENGTH: usize = 5;
 /// Columns that a narrow terminal omits after those with one value for all settings, in the order of omission.

@@ -82,7 +82,7 @@ fn browse(html: &str, script: &str) -> Option<(Value, Vec<String>)> {
 }
 
 #[test]
-fn the_page_opens_without_errors_and_requests() {
+fn the_page_opens_without_errors_or_requests() {
     let html = page(&invented());
     let script = "result.requests = performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith('data:'));\
                   result.figures = document.querySelectorAll('figure svg').length;";
@@ -199,7 +199,7 @@ fn the_theme_follows_the_system_until_changed() {
 }
 
 #[test]
-fn a_cell_unfolds_by_a_link_and_by_the_keyboard() {
+fn a_link_unfolds_a_cell_and_the_keyboard_reaches_every_scrolling_region() {
     let script = r##"
         const link = document.querySelector("table.results tbody a");
         const target = document.querySelector(link.getAttribute("href"));

@@ -145,7 +145,7 @@ fn claims_match_the_snapshot() {
 }
 
 #[test]
-fn other_failures_do_not_test_a_claim_about_divergence() {
+fn failed_oom_and_timeout_leave_a_claim_about_divergence_untested() {
     for status in [Status::Failed, Status::Oom, Status::Timeout] {
         let mut run = run_with_claims();
         let f16 = run
@@ -242,7 +242,9 @@ fn times_are_compared_within_seeds_and_need_six_seeds() {
     let (few, why) = claim_verdict(&run_with_seeds(faster(), 5, 0.5));
     assert_eq!(few.name(), "inconclusive");
     assert!(
-        why.contains("5 processes each over 5 seeds, compared within each seed; too few for an interval"),
+        why.contains(
+            "5 processes each, spread over 5 seeds and compared within each seed; too few for an interval"
+        ),
         "{why}"
     );
     assert_eq!(
@@ -269,7 +271,7 @@ fn add_repeats(run: &mut Run, repeats: u32) {
 }
 
 #[test]
-fn times_need_four_processes_and_may_differ_between_seeds() {
+fn four_processes_of_one_seed_or_three_of_each_of_two_seeds_suffice_for_times() {
     let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
     let verdict_with = |seeds, repeats| {
         let mut run = run_with_seeds(faster(), seeds, 0.5);
@@ -342,12 +344,12 @@ fn advice_and_claims_agree_on_the_same_accuracies() {
     assert!(why.contains(&ends), "{ends} in {why}");
 }
 
-/// Creates a run in which f32 predicts `f32` of 1,000 examples correctly under every seed. Mixed precision predicts the same ones correctly
-/// and `mixed - f32` more. The wrong examples differ between the seeds.
-fn run_with_examples(claimed: Claimed, seeds: u64, f32: u64, mixed: u64) -> Run {
+/// Creates a run in which `32-true` predicts `hits_f32` of 1,000 examples correctly under every seed. `bf16-mixed` predicts `hits_mixed`
+/// examples correctly, including all of those. The wrong examples differ between the seeds.
+fn run_with_examples(claimed: Claimed, seeds: u64, hits_f32: u64, hits_mixed: u64) -> Run {
     let mut run = run_with_seeds(claimed, 0, 1.0);
     for seed in 1..=seeds {
-        for (precision, hits) in [("32-true", f32), ("bf16-mixed", mixed)] {
+        for (precision, hits) in [("32-true", hits_f32), ("bf16-mixed", hits_mixed)] {
             let mut record = record(&cell(precision, "highest", seed), Status::Ok, None);
             train_metrics(&mut record, 100.0, hits, 1e9);
             let right = (0..1_000).map(|at| if (at + seed) % 1_000 < hits { '1' } else { '0' });
@@ -362,7 +364,7 @@ fn run_with_examples(claimed: Claimed, seeds: u64, f32: u64, mixed: u64) -> Run 
 }
 
 #[test]
-fn settings_at_chance_level_are_not_equally_accurate() {
+fn equal_accuracy_at_chance_level_is_inconclusive() {
     let same = || {
         Claimed::Difference(compared(
             &[MetricName::TestAccuracy],
@@ -412,7 +414,7 @@ fn always_predicting_the_most_frequent_class_is_chance_level() {
     );
 }
 
-/// Returns the verdict on the claim that mixed precision diverges, if it diverged under the first `diverged` of `seeds` seeds.
+/// Returns the verdict on the claim that mixed precision diverges. In the run, it diverges under the first `diverged` of `seeds` seeds.
 fn divergence_verdict(seeds: u64, diverged: u64) -> (OverallVerdict, String) {
     let mut run = run_with_seeds(Claimed::Status(vec![Status::Diverged]), seeds, 1.0);
     let mixed = run
@@ -536,7 +538,7 @@ fn evaluations_are_paired_by_example_and_ignore_seeds() {
 }
 
 #[test]
-fn token_predictions_that_agree_bound_the_accuracy_difference() {
+fn agreement_of_token_predictions_limits_the_accuracy_difference() {
     let as_good = Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(-0.02), None));
     let agreed = |low: f64| {
         let mut run = run_with_seeds(as_good.clone(), 0, 1.0);

@@ -80,7 +80,7 @@ fn launch_bound_settings_are_not_ranked() {
 }
 
 #[test]
-fn titles_name_the_fastest_setting_if_significant() {
+fn titles_name_the_fastest_setting_if_it_is_significantly_faster() {
     let mut run = empty_run(&[Axis::Precision]);
     add_trainings(&mut run, "32-true", &SLOW, 800);
     add_trainings(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
@@ -109,7 +109,7 @@ fn titles_name_the_fastest_setting_if_significant() {
 }
 
 #[test]
-fn titles_mention_chance_and_skip_other_accuracies() {
+fn titles_mark_single_measurements_and_skip_settings_of_lower_accuracy() {
     let mut run = empty_run(&[Axis::Precision]);
     add_trainings(&mut run, "32-true", &[100.0], 800);
     add_trainings(&mut run, "bf16-true", &[50.0], 300);
@@ -132,7 +132,7 @@ fn one_setting_is_not_compared() {
 }
 
 #[test]
-fn dominated_settings_are_grey_and_overlaps_are_not_ranked() {
+fn dominated_settings_are_grey_and_overlapping_intervals_are_not_ranked() {
     let mut run = empty_run(&[Axis::Precision]);
     add_trainings(&mut run, "32-true", &[100.0], 900);
     add_trainings(&mut run, "bf16-mixed", &[50.0], 800);
@@ -261,7 +261,7 @@ fn ladders_name_each_change_and_show_published_values() {
     assert!(figure.caption.contains("Raschka"), "{}", figure.caption);
     assert!(
         figure_and_svg(&run, "s-accumulation").is_none(),
-        "the ladder shows the same values"
+        "the ladder already shows these values"
     );
 }
 
@@ -372,7 +372,7 @@ fn underflow_is_counted_and_its_range_is_shaded() {
     assert_eq!(
         svg.matches("#FBE3D6").count(),
         1,
-        "only the range below the smallest normal value"
+        "only the range below the smallest normal value is shaded"
     );
     assert!(figure.folded);
 }
@@ -420,12 +420,12 @@ fn add_ulp_distances(run: &mut Run, precision: &str, counts: &[f64]) {
 }
 
 #[test]
-fn ulp_distances_are_shares_by_setting() {
+fn ulp_distances_are_shown_as_shares_per_setting() {
     let mut run = empty_run(&[Axis::Precision]);
     add_ulp_distances(&mut run, "32-true", &[900.0, 80.0, 20.0]);
     assert!(
         figure_and_svg(&run, "s-ulps").is_none(),
-        "one setting is not a comparison"
+        "a single setting has no figure"
     );
     add_ulp_distances(&mut run, "16-true", &[100.0, 0.0, 0.0, 0.0, 1.0]);
     add_ulp_distances(&mut run, "bf16-true", &[f64::NAN, f64::INFINITY, -3.0, 0.0]);
@@ -436,7 +436,10 @@ fn ulp_distances_are_shares_by_setting() {
     ] {
         assert!(svg.contains(text), "{text}: {svg}");
     }
-    assert!(!svg.contains("bf16-true"), "its histogram is empty");
+    assert!(
+        !svg.contains("bf16-true"),
+        "a setting without valid counts is not drawn"
+    );
     add_ulp_distances(&mut run, "64-true", &[1e300; 4_000]);
     figure_and_svg(&run, "s-ulps").unwrap();
 }
@@ -527,7 +530,7 @@ fn hostile_values_and_names_do_not_stop_the_report() {
 }
 
 #[test]
-fn more_settings_than_a_figure_shows_are_counted() {
+fn a_figure_that_omits_settings_states_their_total_number() {
     let mut run = empty_run(&[Axis::Batch]);
     for batch in 1..=200_u32 {
         let cell: Cell = cell("s", &workload("w"), &[(Axis::Batch, &batch.to_string())]);

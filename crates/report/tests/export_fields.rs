@@ -197,7 +197,7 @@ fn check_metric_fields(line: &Line, records: &[&Value], report: &Report<'_>) {
     assert_eq!(
         values.len() % 2,
         1,
-        "the median of an even number of values is not one of them"
+        "this test expects an odd number of values, so that the median is one of them"
     );
     assert!(
         close(value, values[values.len() / 2]),
@@ -322,5 +322,8 @@ fn every_field_of_the_wide_rows_matches_the_tidy_rows() {
             })
         })
         .count();
-    assert_eq!(wide_values, values, "values of {metrics} metrics");
+    assert_eq!(
+        wide_values, values,
+        "wide and tidy rows have different numbers of values, of {metrics} metrics"
+    );
 }

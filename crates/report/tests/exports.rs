@@ -210,7 +210,7 @@ fn an_absent_metric_has_a_reason() {
 }
 
 #[test]
-fn several_processes_are_one_estimate_without_failed_ones() {
+fn several_processes_are_one_row_whose_estimate_ignores_failed_ones() {
     let of_repeat = |repeat: u32| match repeat {
         3 => (Status::Failed, vec![]),
         _ => (Status::Ok, vec![final_loss(f64::from(repeat))]),
@@ -230,7 +230,7 @@ fn several_processes_are_one_estimate_without_failed_ones() {
     let alone = tidy_rows(&[run_of_one_cell(|_| (Status::Ok, vec![final_loss(0.5)]), 1)]);
     assert_eq!(
         alone[0]["method"], "the last",
-        "the recorded method of a single process"
+        "a single process keeps its recorded method"
     );
 }
 
@@ -282,7 +282,7 @@ fn a_driver_that_one_process_did_not_record_is_unknown() {
 }
 
 #[test]
-fn precision_and_data_of_differing_processes_are_exported() {
+fn precision_and_data_that_differ_between_processes_are_exported() {
     let mut run = run_of_one_cell(|_| (Status::Ok, vec![final_loss(1.0)]), 2);
     let executed = |run: &Run| {
         let line = tidy_rows(std::slice::from_ref(run)).remove(0);
@@ -395,7 +395,7 @@ fn a_parquet_file_reads_back_as_the_tidy_rows() {
 }
 
 #[test]
-fn a_number_beyond_the_parquet_type_is_an_error() {
+fn a_seed_too_large_for_parquet_is_an_error() {
     let mut run = [run_of_one_cell(|_| (Status::Ok, vec![final_loss(1.0)]), 1)];
     run[0].plan.cells[0].cell.seed = u64::MAX;
     let error = export(&run, ExportFormat::Parquet, &[]).unwrap_err();
@@ -404,7 +404,7 @@ fn a_number_beyond_the_parquet_type_is_an_error() {
 }
 
 #[test]
-fn the_tables_for_pull_requests_are_those_of_the_summary() {
+fn the_markdown_export_has_the_tables_of_the_summary() {
     let run = invented();
     let summary = mantissa_report::markdown(&mantissa_report::Report::new(&run).unwrap());
     let rows = |text: &str| {

@@ -186,7 +186,7 @@ fn folded_cells(page: &str) -> Vec<Vec<(String, Vec<Vec<String>>)>> {
         .split_once("<script type=\"application/json\" id=\"facts\">")
         .unwrap();
     let (json, _) = rest.split_once("</script>").unwrap();
-    assert!(!json.contains('<'), "the text could end the script element");
+    assert!(!json.contains('<'), "`<` could end the script element");
     let facts: serde_json::Value = serde_json::from_str(json).unwrap();
     let text = |number: &serde_json::Value| {
         let number = number.as_u64().unwrap() as usize;
@@ -332,7 +332,7 @@ fn assert_renders_without_nan(run: &Run) {
 }
 
 #[test]
-fn insignificant_differences_have_no_fastest_setting() {
+fn the_baseline_is_kept_if_no_setting_is_shown_to_be_faster_and_as_accurate() {
     let run = invented();
     let report = Report::new(&run).unwrap();
     let answer = report.suites[0].groups[0].answer.join(" ");
@@ -421,7 +421,7 @@ fn write_run_folder(run: &Run) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn load_reads_latest_attempts_and_samples_before_truncation() {
+fn load_reads_the_latest_attempts_with_samples_and_skips_a_truncated_record() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cell = cell("s", &workload("w"), &[]);
     let mut first = record(&cell, Status::Timeout, Some("its time was up"));
@@ -496,7 +496,7 @@ fn gpu_kernels_have_a_share_of_the_measured_peak() {
     assert_eq!(
         html.matches("100 % of the measured peak").count(),
         6,
-        "one for each arithmetic"
+        "the fastest kernel of each arithmetic is its peak"
     );
 
     // The fastest row executed another arithmetic than requested.
@@ -514,7 +514,7 @@ fn gpu_kernels_have_a_share_of_the_measured_peak() {
     assert_eq!(
         html.matches("100 % of the measured peak").count(),
         6,
-        "the next fastest row is the peak"
+        "the second fastest kernel of that arithmetic is now its peak"
     );
 }
 

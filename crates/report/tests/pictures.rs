@@ -199,7 +199,7 @@ fn seeds_of_a_setting_are_one_loss_curve_with_a_band() {
     assert_eq!(
         svg.matches("<polygon").count(),
         1,
-        "the other setting has no common steps"
+        "16-true has no band: its seeds have no common step with a finite loss"
     );
     let (svg, _) = draw(&both[1..], [Some(1); 3]);
     assert!(svg.contains("3 of 3 seeds") && !svg.contains("NaN"), "{svg}");
@@ -223,7 +223,7 @@ fn the_chart_has_one_bar_per_setting_for_any_number_of_seeds() {
     let drawn = figures(&Report::new(&run).unwrap());
     let svg = svg_of(&drawn, "article-times");
     let bars = svg.matches("fill=\"#0F6DB4\"").count();
-    assert_eq!(bars, 1 + 2, "one in the key and one per setting");
+    assert_eq!(bars, 1 + 2, "one in the legend and one per setting");
     // Median times: of 32-true over three seeds, and of bf16-true over the two seeds that did not diverge.
     for text in [
         "3.33 min",
@@ -236,7 +236,10 @@ fn the_chart_has_one_bar_per_setting_for_any_number_of_seeds() {
         assert!(svg.contains(text), "{text}: {svg}");
     }
     let figure = drawn.iter().find(|figure| figure.id == "article-times").unwrap();
-    assert!(figure.caption.contains("2 settings of w") && figure.caption.contains("Medians over 3 seeds"));
+    assert!(
+        figure.caption.contains("2 settings of w")
+            && figure.caption.contains("Over 3 seeds: means of accuracies")
+    );
     let memory = svg_of(&drawn, "article-memory");
     assert_eq!(memory.matches("bf16-true").count(), 1, "one bar per setting");
 }
@@ -331,7 +334,7 @@ fn a_trace_has_a_panel_per_quantity_and_shades_throttled_spans() {
     assert_eq!(
         svg.matches("#FBE3D6").count(),
         5,
-        "one span in each of five panels"
+        "one throttled span in each of five panels"
     );
     assert!(drawn[0].caption.contains("throttled: software power cap."));
     let power = svg.matches("<polyline").count();

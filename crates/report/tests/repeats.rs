@@ -183,7 +183,7 @@ fn five_processes_have_an_interval_and_can_differ_significantly() {
 }
 
 #[test]
-fn repeats_with_equal_times_are_unchanged() {
+fn nearly_equal_times_are_unchanged_and_noisy_times_are_inconclusive() {
     let run = run_with_two_settings(&[100.0; 5], &[100.1; 5]);
     with_second_row(&run, |row| {
         assert_eq!(row.speed_verdict, Some(Verdict::Unchanged));
@@ -334,7 +334,7 @@ fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     );
     assert!(
         line("high").contains("accuracy undecided"),
-        "a loss of 1 point is not excluded"
+        "the interval contains losses of more than 1 point"
     );
     // 151 examples were correct only with `medium`, and 140 only with the baseline.
     assert!(
@@ -346,7 +346,7 @@ fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     let table = markdown(&Report::new(&run).unwrap());
     assert!(
         !table.contains("−1.5 (−2.3 to −0.7)"),
-        "the runs have different test examples"
+        "predictions on different test examples are compared one by one"
     );
 }
 
@@ -448,7 +448,7 @@ fn perplexity_task() -> Task {
 }
 
 #[test]
-fn perplexities_are_compared_without_a_speed() {
+fn the_headline_compares_perplexities_if_no_speed_was_measured() {
     let metrics = [(MetricName::Perplexity, [3.5482, 3.5601])];
     let mut run = token_run(perplexity_task(), &metrics);
     let text = headline(&run);
@@ -493,7 +493,7 @@ fn set_intervals(run: &mut Run, intervals: [Option<(f64, f64)>; 2]) {
 }
 
 #[test]
-fn intervals_of_tokens_are_shown_and_not_used_as_a_test() {
+fn intervals_over_passages_are_shown_but_not_used_to_test_differences() {
     let metrics = [
         (MetricName::TestAccuracy, [0.64, 0.5]),
         (MetricName::Perplexity, [0.64, 0.5]),

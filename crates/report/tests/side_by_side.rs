@@ -262,7 +262,7 @@ fn different_work_and_different_data_have_no_ratio() {
         summary.contains("different data: synthetic reviews, seed 1 (blake3 00112233445566aa) in A"),
         "{summary}"
     );
-    assert!(!summary.contains("× ("), "no ratio: {summary}");
+    assert!(!summary.contains("× ("), "a ratio is shown: {summary}");
     assert!(summary.contains("nothing can be compared"), "{summary}");
 }
 
@@ -390,7 +390,11 @@ fn rendering_is_deterministic() {
         };
         rendered.files.iter().map(named).collect::<Vec<_>>()
     });
-    assert_eq!(first.len(), 2 + 2 * 3, "two pages, three figures");
+    assert_eq!(
+        first.len(),
+        2 + 2 * 3,
+        "a summary, a page, and three figures as SVG and PNG"
+    );
     assert!(first == second);
 }
 

@@ -74,7 +74,7 @@ fn the_title_of_a_narrow_table_names_the_missing_columns() {
             );
         }
     }
-    assert!(omitted > 0, "no column is omitted in a table of 60 columns");
+    assert!(omitted > 0, "no column is omitted at a width of 60 characters");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn only_texts_are_shortened_and_they_end_in_an_ellipsis() {
             }
         }
     }
-    assert!(cuts > 0, "no cell is shortened in a table of 60 columns");
+    assert!(cuts > 0, "no cell is shortened at a width of 60 characters");
 }
 
 #[test]

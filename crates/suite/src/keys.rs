@@ -136,17 +136,17 @@ tables! {
     train = "workload, task = \"train\"" {
         MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews`, `text` and `images` are the user's data if the run has any, otherwise synthetic data; names with `synthetic-` always mean synthetic data. `distilbert` reads reviews; `gpt2` and `llama` read running text and predict the next token; `bloom` reads either; `bert` reads reviews, or running text and predicts masked tokens; the other models read images";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews`, `text` and `images`: the user's data if the run has any, otherwise synthetic data. `synthetic-…`: always synthetic data. `own`: the data of the program that runs the suite. Data by model: `distilbert` reads reviews; `gpt2` and `llama` running text (next token); `bloom` reviews or running text (next token); `bert` reviews or running text (masked tokens); `own` only `own`; the other models images";
         SPLIT: "split", Takes::Table, Absent::Error, "division into training, validation and test examples (see `split`)";
         EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training examples";
         LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "maximum learning rate of the schedule, before scaling by the axis `learning_rate_scaling`";
-        WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "weight decay: decoupled with the optimizer `adamw`; only of matrices with `lars` and `lamb`";
+        WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "weight decay of the optimizers `adamw` (decoupled), `lars` and `lamb` (only of matrices); `sgd` and `adam` ignore it";
         MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum of the optimizers `sgd` and `lars`";
         DROP_LAST: "drop_last", Takes::Boolean, Absent::Value("false"), "drop an incomplete last micro-batch of an epoch";
         OBSERVE_EVERY: "observe_every", Takes::Whole(0), Absent::Value("0"), "interval in optimizer steps at which overflow, underflow, subnormal values and lost updates are counted, by comparison with the same step in a wider format; 0: never. Times and memory of such a cell are not comparable with those of other cells";
         SENSITIVITY: "sensitivity", Takes::Boolean, Absent::Value("false"), "after the test, test the trained model again with matmuls in formats with fewer and fewer exponent bits and fraction bits, to find out whether it needs range or precision. Only cells with `precision = \"32-true\"` do this";
         SCHEDULE: "learning_rate_schedule", Takes::Name(names!(LearningRateSchedule)), Absent::Value("'constant'"), "learning rate over the steps: constant, or decaying to 0 at the last step";
-        WARMUP_STEPS: "warmup_steps", Takes::Whole(0), Absent::Value("0"), "optimizer steps before the schedule in which the learning rate rises from 0";
+        WARMUP_STEPS: "warmup_steps", Takes::Whole(0), Absent::Value("0"), "number of optimizer steps at the start during which the learning rate rises linearly from 0; the schedule begins after them";
         LEARNING_RATE_BATCH: "learning_rate_batch", Takes::Whole(1), Absent::Value("32"), "effective batch size for which `learning_rate` is specified; the axis `learning_rate_scaling` scales the learning rate to the effective batch size of the cell";
         CLIP_NORM: "clip_norm", Takes::Positive, Absent::Means("no clipping"), "maximum norm of all gradients together; larger gradients are scaled down to it";
         LOSS_SCALE: "loss_scale", Takes::Positive, Absent::Means("dynamic: starts at 65536, halves after an overflow, doubles after 2000 steps without one"), "constant loss scale for `precision = \"16-mixed\"`";
@@ -166,7 +166,7 @@ tables! {
         NEW_TOKENS: "new_tokens", Takes::Whole(2), Absent::Value("64"), "generated tokens after the prompt";
         TEMPERATURE: "temperature", Takes::NotNegative, Absent::Value("0.0"), "divisor of the logits before a token is sampled; 0: greedy decoding";
         MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("3"), "minimum number of generated texts";
-        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("20"), "maximum number of generated texts, at least `min_samples`. With fewer than 20, `max_noise` is ignored";
+        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("20"), "maximum number of generated texts, at least `min_samples`. If it is below 20, `max_noise` is ignored";
         MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("60"), "seconds after which sampling stops, once there are `min_samples` samples";
         MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.05"), "sampling stops when half the width of the 95 % interval of the median is at most this share of the median";
     }
@@ -234,8 +234,8 @@ tables! {
     /// `[workload.model_size.rope_scaling]` of `model = "llama"`.
     rope_scaling = "rope_scaling" {
         FACTOR: "factor", Takes::Positive, Absent::Error, "divisor of the lowest frequencies";
-        LOW: "low_freq_factor", Takes::Positive, Absent::Error, "number of rotations within the original length below which a frequency is divided by `factor`";
-        HIGH: "high_freq_factor", Takes::Positive, Absent::Error, "number of rotations above which a frequency is unchanged";
+        LOW: "low_freq_factor", Takes::Positive, Absent::Error, "a frequency that completes fewer rotations than this within the original length is divided by `factor`";
+        HIGH: "high_freq_factor", Takes::Positive, Absent::Error, "a frequency that completes more rotations than this is unchanged; frequencies between the two limits are interpolated";
         ORIGINAL: "original_max_position_embeddings", Takes::Whole(1), Absent::Error, "original maximum sequence length";
     }
     /// `[workload.model_size]` of `model = "gpt2"`.
@@ -263,7 +263,7 @@ tables! {
     }
     /// `[workload.split]`.
     split = "split" {
-        JOIN: "join", Takes::Boolean, Absent::Value("false"), "join all parts before the split, as the articles did; otherwise the given test part is kept, and the validation examples are taken from the training part";
+        JOIN: "join", Takes::Boolean, Absent::Value("false"), "`true`: pool all parts of the data before the split, as in the articles of the suites `distilbert-imdb`, `accumulation` and `bloom-accumulation`. `false`: keep the parts; without a validation part, its examples are taken from the training part. Data without a test part is always pooled";
         TRAIN: "train", Takes::Whole(1), Absent::Means("all remaining examples"), "maximum number of training examples";
         VALIDATION: "validation", Takes::Whole(0), Absent::Error, "maximum number of validation examples";
         TEST: "test", Takes::Whole(1), Absent::Means("all remaining examples"), "maximum number of test examples";
@@ -274,10 +274,10 @@ tables! {
         KERNEL: "kernel", Takes::Name(names!(KernelKind)), Absent::Error, "the operation";
         SHAPE: "shape", Takes::Table, Absent::Means("the defaults of the operation's `shape`"), "dimensions that the axis `size` does not set (see `shape`)";
         MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("10"), "minimum number of timed launches";
-        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "maximum number of timed launches, at least `min_samples`. With fewer than 20, `max_noise` is ignored, and the warm-up is a single launch";
+        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "maximum number of timed launches, at least `min_samples`. If it is below 20, `max_noise` is ignored, and the warm-up is a single launch";
         MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "seconds after which sampling stops, once there are `min_samples` samples";
         MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.01"), "sampling stops when half the width of the 95 % interval of the median launch time is at most this share of the median";
-        CACHE: "cache", Takes::Name(names!(CacheState)), Absent::Value("'cold'"), "inputs in the last-level cache: none (launches rotate through copies that together exceed the cache), or those of the previous launch";
+        CACHE: "cache", Takes::Name(names!(CacheState)), Absent::Value("'cold'"), "`cold`: launches rotate through copies of the inputs that together exceed the last-level cache, so the inputs of a launch are not cached; `warm`: every launch reads the same inputs";
     }
     /// `[workload.shape]` of `kernel = "matmul"`.
     matmul = "shape, kernel = \"matmul\"" {
@@ -310,7 +310,7 @@ tables! {
     expect = "expect" {
         MATCHING: "matching", Takes::Table, Absent::Means("every cell"), "axis values of the cells to which the expectation applies";
         PROFILES: "profiles", Takes::Names(names!(Profile)), Absent::Means("every profile"), "profiles in which the expectation applies";
-        STATUS: "status", Takes::Names(names!(Status)), Absent::Means("that of an earlier expectation, or `ok`"), "statuses that are results rather than failures";
+        STATUS: "status", Takes::Names(names!(Status)), Absent::Means("that of an earlier expectation, or `ok`"), "allowed statuses; any other status violates the expectation";
         AT_LEAST: "at_least", Takes::Table, Absent::Means("no lower bounds"), "lower bounds of metrics, in their recorded units";
         AT_MOST: "at_most", Takes::Table, Absent::Means("no upper bounds"), "upper bounds of metrics, in their recorded units";
     }
@@ -323,7 +323,7 @@ tables! {
     }
     /// `[[claim]]` that compares two settings.
     compared = "claim, of two settings" {
-        AGAINST: "against", Takes::Table, Absent::Error, "axis values of the setting to compare with; an axis in only one of `of` and `against` has the same value on both sides";
+        AGAINST: "against", Takes::Table, Absent::Error, "axis values of the setting to compare with; only axes in both `of` and `against` may differ between the two settings";
         METRIC: "metric", Takes::Metric, Absent::Error, "the compared metric; `peak_memory` is the first of `allocator_reserved_peak_bytes`, `device_peak_bytes` and `host_peak_bytes` that both settings have";
     }
     /// `[[claim]]` of a ratio.

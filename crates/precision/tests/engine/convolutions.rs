@@ -139,7 +139,7 @@ proptest! {
 }
 
 #[test]
-fn an_odd_number_of_windows_of_one_value_is_supported() {
+fn an_odd_number_of_1x1_windows_is_supported() {
     // Each of three images has one window of one value. Three bf16 values do not fill whole 32-bit words. Processors without bf16
     // instructions multiply in f32, where this case does not occur.
     let problem = Problem {

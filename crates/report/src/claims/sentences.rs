@@ -150,7 +150,7 @@ fn basis(pair: &Evidence, has_interval: bool) -> String {
             match seeds.len() {
                 1 => count + &unless(format!("; an interval needs {MIN_PROCESSES} each")),
                 seeds => format!(
-                    "{count} over {seeds} seeds, compared within each seed{}",
+                    "{count}, spread over {seeds} seeds and compared within each seed{}",
                     unless("; too few for an interval".to_owned())
                 ),
             }

@@ -4,7 +4,7 @@ use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
-    describe_whiskers, finding,
+    finding,
     palette::{self, Colour, INK},
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
@@ -70,10 +70,10 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
     let caption = format!(
         "Speed of {} of {} relative to their baselines. Blue: significantly faster; orange: significantly slower \
-         (corrected for all comparisons of the table); grey: not shown to be faster or slower. {}",
+         (corrected for all comparisons of the table); grey: not shown to be faster or slower. Ratios are between the processes of all \
+         seeds. Whiskers are 95 % intervals; bars without whiskers have too few processes.",
         settings_of(settings.len(), selection.all),
-        group.workload,
-        describe_whiskers(settings)
+        group.workload
     );
     Some((
         panels::draw(&title, &subtitle, &labels, &[bars, verdicts]),

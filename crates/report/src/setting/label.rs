@@ -9,7 +9,7 @@ use crate::{Group, Row};
 /// axes are equal.
 pub(crate) const WORK_AXES: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
 
-/// Sets the labels, without the axes that do not vary between the settings.
+/// Sets the labels, which contain only axes that vary between the settings.
 pub(super) fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_>]) {
     let varies = |axis: Axis| {
         settings

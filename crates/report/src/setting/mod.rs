@@ -95,9 +95,10 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         self.comparison.work
     }
 
-    /// Returns the number of processes over all seeds.
+    /// Returns the number of processes over all seeds that ran.
     pub fn processes(&self) -> usize {
-        self.seeds.iter().map(|row| row.processes()).sum()
+        let seeds = self.seeds.iter().filter(|row| ran(row));
+        seeds.map(|row| row.processes()).sum()
     }
 
     /// Returns the finite values that the processes of all effective seeds recorded for a metric.
@@ -245,7 +246,7 @@ impl<'g, 'a> SettingResult<'g, 'a> {
             .map(|row| row.status_name())
     }
 
-    /// Returns the status from [`Self::failure`], with a count for several seeds: `1 of 3 diverged`.
+    /// Returns the status from [`Self::failure`], with a count if several seeds ran: `1 of 3 diverged`.
     pub fn failure_text(&self) -> Option<String> {
         let status = self.failure()?;
         let count = self
@@ -253,9 +254,10 @@ impl<'g, 'a> SettingResult<'g, 'a> {
             .iter()
             .filter(|row| row.status_name() == status)
             .count();
-        Some(match self.seeds.len() {
-            1 => status.to_owned(),
-            all => format!("{count} of {all} {status}"),
+        let seeds = self.seeds.len();
+        Some(match seeds > 1 && self.seeds.iter().any(|row| ran(row)) {
+            true => format!("{count} of {seeds} {status}"),
+            false => status.to_owned(),
         })
     }
 

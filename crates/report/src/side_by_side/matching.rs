@@ -73,9 +73,9 @@ impl<'r, 'a> Matched<'r, 'a> {
 
     /// Returns the settings, in the order in which the runs list them.
     ///
-    /// Cell ids cannot be compared, because they contain the backend, the sizes that a profile resolved to, and workload fields that an
-    /// earlier version lacked. Rows match if the seed and all axes agree; an absent axis counts as its default. The backend is ignored
-    /// unless a run sweeps it. The same applies to fusion, whose default depends on the backend.
+    /// Rows are not matched by cell id, because the id depends on the backend, on the workload's sizes in the profile, and on workload fields that
+    /// did not exist in earlier versions. Instead, rows match if their seeds and the values of all axes are equal; an absent axis has its default.
+    /// The backend is ignored unless a run sweeps it, and so is fusion, whose default depends on the backend.
     pub fn lines(&self) -> Vec<Line<'r, 'a>> {
         let left_out = self.backend_axes();
         let mut lines: Vec<Line<'r, 'a>> = Vec::new();
@@ -84,7 +84,7 @@ impl<'r, 'a> Matched<'r, 'a> {
             let mut seen: HashMap<(String, u64), usize> = HashMap::new();
             for row in group.iter().flat_map(|group| &group.rows) {
                 let (key, seed) = (setting_key(&row.cell.setting, &left_out), row.cell.seed);
-                // A second cell of a run with the same setting belongs to a different workload of the same name and gets its own line.
+                // Two cells of a run have the same setting and seed only if their workloads differ despite the same name. Each gets a line.
                 let nth = seen.entry((key.clone(), seed)).or_default();
                 let index = *indices.entry((key, seed, *nth)).or_insert_with(|| {
                     lines.push(Line {
@@ -100,8 +100,9 @@ impl<'r, 'a> Matched<'r, 'a> {
     }
 }
 
-/// Formats a setting without the axes `left_out` and without defaults. A run that was recorded before an axis existed then has the same key
-/// as a newer run with the default of the axis. Values of [`BACKEND_AXES`] are kept, because their defaults differ between backends.
+/// Formats a setting as a key, without the axes `left_out` and without axes that have their default value. A run that was recorded before an
+/// axis existed thus has the same key as a newer run with the default of this axis. [`BACKEND_AXES`] are kept even with their default value,
+/// because it differs between backends.
 fn setting_key(setting: &Setting, left_out: &[Axis]) -> String {
     let is_default = |(axis, value): &(Axis, AxisValue)| {
         !BACKEND_AXES.contains(axis) && *value == axis.default_value(setting.backend())

@@ -50,6 +50,7 @@ impl Column {
             Self::Metric(
                 metric @ (MetricName::TestAccuracy | MetricName::Agreement | MetricName::Perplexity),
             ) => match has_interval(group, metric) {
+                true if group.varies(Axis::Seed) => (metric.name(), "range over the seeds"),
                 true => (metric.name(), "95 % interval"),
                 false => (metric.name(), ""),
             },

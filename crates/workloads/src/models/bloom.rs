@@ -1,8 +1,8 @@
 //! BLOOM (arXiv 2211.05100), the architecture of `bloom-560m`.
 //!
-//! Pre-norm causal blocks with ALiBi (arXiv 2108.12409) instead of position embeddings, and the tanh approximation of GELU. The head is tied to the
-//! embedding table, or classifies the last token. Dropout is applied as in transformers: to the attention weights, and after the last layer of
-//! attention and feed-forward part.
+//! Pre-norm causal blocks with ALiBi (arXiv 2108.12409) instead of position embeddings, and the tanh approximation of GELU. The head of a language
+//! model shares the weights of the embedding table. The head of a classifier reads the last token. Dropout is applied as in transformers: to the
+//! attention weights, to the output of the attention, and to the output of the feed-forward part.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
@@ -213,7 +213,7 @@ fn slopes(heads: u32) -> Vec<f64> {
     let power = 1u32 << heads.ilog2();
     let slope = |half_steps: u32| 2f64.powf(-4.0 * f64::from(half_steps) / f64::from(power));
     let first = (1..=power).map(|head| slope(2 * head));
-    // If the number of heads is not a power of two, the remaining heads use every other slope of twice as many heads.
+    // If the number of heads is not a power of two, the remaining heads have the slopes 1, 3, 5, … of a model with `2 * power` heads.
     let others = (0..heads - power).map(|head| slope(2 * head + 1));
     first.chain(others).collect()
 }

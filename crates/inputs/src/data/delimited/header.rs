@@ -13,10 +13,10 @@ pub(super) fn has_header(sample: &[Vec<String>]) -> bool {
     column_named(first, &LABEL_COLUMNS).is_some() && column_named(first, &TEXT_COLUMNS).is_some()
 }
 
-/// Decides whether the first record is a header if the user gave both columns by number.
+/// Returns true if the first record is a header. For files whose label and text columns are both chosen by number.
 ///
 /// # Errors
-/// The record is ambiguous: its label does not occur in any other record, but its fields do not look like names.
+/// The record is ambiguous: the labels indicate a header, but the fields of the record do not look like names.
 pub(super) fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, LineProblem> {
     match (
         looks_like_header(sample, label),
@@ -27,9 +27,9 @@ pub(super) fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, Li
     }
 }
 
-/// Returns true if the labels indicate that the first record is a header. The label field of the first record must not be a number, and must not
-/// be a label of another record. In the other records, either all labels are numbers, or there are at least four records and every label occurs
-/// at least twice.
+/// Returns true if the labels indicate that the first record is a header:
+/// - The label field of the first record is not a number, and it is not the label of another record.
+/// - The labels of the other records are all numbers, or there are at least four other records and each of their labels occurs at least twice.
 pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
     let [first, others @ ..] = sample else {
         return false;

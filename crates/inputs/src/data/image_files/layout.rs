@@ -1,4 +1,5 @@
-//! Detects the layout of an image data set: batches of CIFAR-10, class folders, or one folder with class folders per part.
+//! Detects the layout of an image data set: CIFAR-10 batches; one folder per class; or one folder per part (training, validation, test), each
+//! with one folder per class.
 
 use std::{
     fs,
@@ -98,7 +99,8 @@ pub(super) fn find(
         source.notes.extend(notes.into_iter().flatten());
         return Ok(source);
     }
-    // A folder that is named like a part is the folder of this part only if it contains class folders. Without subfolders, it may be a class.
+    // A folder with the name of a part (e.g. `train`) contains this part only if it has subfolders, which are its classes. Without subfolders,
+    // the folder may be a class of this name.
     let has_folders = |path: &Path| {
         let entries = folder_entries::list(path).unwrap_or_default();
         entries
