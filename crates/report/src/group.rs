@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_analysis::hodges_lehmann_ratio;
+use mantissa_analysis::{Estimate, hodges_lehmann_ratio};
 use mantissa_core::{Axis, MatmulPrecision, MetricName, Status, TaskKind};
 
 use crate::{
@@ -159,6 +159,14 @@ impl<'a> Group<'a> {
         self.varying.contains(&axis)
     }
 
+    /// Returns the label of a row's setting: that of the row without the seed, or the precision if nothing else varies.
+    pub fn setting_label(&self, row: &Row<'_>) -> String {
+        match self.label(row, &[Axis::Seed]) {
+            empty if empty.is_empty() => row.cell.setting.precision().name().to_owned(),
+            label => label,
+        }
+    }
+
     /// Returns a label that distinguishes a row from the others: `bf16-mixed · high · batch 8`, without the axes `left_out`.
     pub fn label(&self, row: &Row<'_>, left_out: &[Axis]) -> String {
         let mut parts = Vec::new();
@@ -203,7 +211,10 @@ fn set_baselines(
                 hodges_lehmann_ratio(&values(&rows[*index]), &values(&rows[(*base)?]))
             };
             let speed_up = match *base == Some(*index) {
-                true => comparison.speed_up.clone(),
+                true => comparison.speed_up.clone().map(|itself| Estimate {
+                    n: rows[*index].processes() as u64,
+                    ..itself
+                }),
                 false => ratio(&|row| speeds(row, speed)),
             };
             let memory_ratio = memory.and_then(|metric| ratio(&|row| row.values(metric)));
@@ -211,7 +222,7 @@ fn set_baselines(
             row.baseline = *base;
             row.speed_up = speed_up;
             row.memory_ratio = memory_ratio;
-            row.speed_verdict = comparison.speed_verdict;
+            row.speed_verdict = comparison.speed_verdict.filter(|_| row.is_ok());
         }
     }
 }

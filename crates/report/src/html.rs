@@ -1,6 +1,6 @@
 //! `report.html`: one self-contained file for light and dark screens.
 
-use mantissa_core::{Axis, FloatClass, Format, Status, command_line};
+use mantissa_core::{FloatClass, Format, Status, command_line};
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
@@ -160,7 +160,7 @@ pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String
             .suites
             .iter()
             .flat_map(|suite| &suite.groups)
-            .any(|group| group.rows.len() > report.rows_shown()),
+            .any(|group| group.comparisons.len() > report.rows_shown()),
         suites,
         cells: cells.json().map_err(ReportError::Cells)?,
         formats: figures
@@ -287,7 +287,7 @@ fn group_page<'a>(
                     false => field,
                 })
                 .collect(),
-            label: group.label(setting.row(), &[Axis::Seed]),
+            label: group.setting_label(setting.row()),
             target: match seeds.as_slice() {
                 [only] => format!("cell-{}", only.index),
                 all => format!("setting-{}", all.first().map_or(0, |cell| cell.index)),

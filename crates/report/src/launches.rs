@@ -1,6 +1,6 @@
 //! Launch-bound rows: most of the time, the device waits for the host to launch kernels.
 
-use mantissa_core::{Axis, MetricName};
+use mantissa_core::MetricName;
 
 use crate::{Group, Row, row_notes::LAUNCH_BOUND, setting::SettingResult, units};
 
@@ -34,7 +34,7 @@ pub(crate) fn headline(group: &Group<'_>, settings: &[&SettingResult<'_, '_>]) -
          the share of launches.",
         title(&rows),
         units::count(launches.value.round() as u64),
-        group.label(base, &[Axis::Seed]),
+        group.setting_label(base),
     ))
 }
 

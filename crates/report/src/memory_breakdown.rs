@@ -40,7 +40,7 @@ pub(crate) fn memory_table(group: &Group<'_>, settings: &[SettingResult<'_, '_>]
         let is_base = |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == setting.work();
         let base = all.iter().find(is_base);
         (
-            group.label(setting.row(), &[Axis::Seed]),
+            group.setting_label(setting.row()),
             fields(setting, base, bytes, scale),
         )
     };
@@ -150,7 +150,7 @@ fn compared_settings(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMem
         let (precision, matmul) = (row.cell.setting.precision(), row.cell.setting.matmul());
         let other_axes = group.label(row, &[Axis::Precision, Axis::Matmul]);
         let memory = SettingMemory {
-            name: group.label(row, &[Axis::Seed]),
+            name: group.setting_label(row),
             precision,
             bytes,
         };

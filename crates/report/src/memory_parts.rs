@@ -70,17 +70,17 @@ pub(crate) fn describe_saving(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     Some(format!(
         "{} {}; in total it needs {} the memory of {}.",
-        group.label(row, &[Axis::Seed]),
+        group.setting_label(row),
         changes(&parts(row)?, &parts(base)?),
         units::times(ratio),
-        group.label(base, &[Axis::Seed])
+        group.setting_label(base)
     ))
 }
 
 /// Summarizes the change in total memory under mixed precision: `16-mixed · highest needs 0.81× the memory of 32-true · highest`.
 pub(crate) fn saving_title(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
-    let (name, base) = (group.label(row, &[Axis::Seed]), group.label(base, &[Axis::Seed]));
+    let (name, base) = (group.setting_label(row), group.setting_label(base));
     Some(format!(
         "{name} needs {} the memory of {base}",
         units::times(ratio)

@@ -32,7 +32,7 @@ fn process_note(group: &Group<'_>) -> Option<String> {
     };
     Some(if most == 1 {
         let unit = if group.varies(Axis::Seed) {
-            "seed"
+            "setting and seed"
         } else {
             "setting"
         };

@@ -123,6 +123,17 @@ fn titles_mark_single_measurements_and_skip_settings_of_lower_accuracy() {
 }
 
 #[test]
+fn a_title_does_not_call_the_baseline_fastest_if_a_setting_that_lost_accuracy_ran_faster() {
+    let mut run = empty_run(&[Axis::Precision]);
+    add_trainings(&mut run, "32-true", &[100.0], 800);
+    add_trainings(&mut run, "bf16-true", &[50.0], 300);
+    add_trainings(&mut run, "bf16-mixed", &[125.0], 790);
+    let svg = figure_and_svg(&run, "s-speed").unwrap().1;
+    let title = "Only settings that fail or lose accuracy ran faster than 32-true; the closest other is bf16-mixed at 0.80×";
+    assert!(text_of(&svg).contains(title), "{svg}");
+}
+
+#[test]
 fn one_setting_is_not_compared() {
     let mut run = empty_run(&[Axis::Precision]);
     add_trainings(&mut run, "32-true", &SLOW, 800);

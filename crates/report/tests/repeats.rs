@@ -95,6 +95,34 @@ fn the_headline_names_only_significantly_faster_settings() {
 }
 
 #[test]
+fn a_setting_measured_once_does_not_replace_one_shown_to_be_faster() {
+    let slow = [100.0, 101.0, 99.0, 100.5, 99.5];
+    let mut run = run_with_two_settings(&slow, &slow.map(|seconds| 0.8 * seconds));
+    let once = cell("s", &workload("w"), &[(Axis::Matmul, "medium")]);
+    add_trainings(&mut run, &once, &[50.0]);
+    let text = headline(&run);
+    assert!(text.starts_with("Use 32-true · high: 1.25×"), "{text}");
+    assert!(
+        text.contains("Of these, 32-true · high is chosen because it has the lowest median cost of those shown to be faster than 32-true"),
+        "{text}"
+    );
+}
+
+#[test]
+fn seeds_that_did_not_run_are_stated() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul, Axis::Seed])]);
+    add_tested_training(&mut run, &[(Axis::Matmul, "highest")], 1, |at| at >= 140);
+    add_tested_training(&mut run, &[(Axis::Matmul, "high")], 1, |at| at >= 140);
+    let setting = cell("s", &workload("w"), &[(Axis::Matmul, "high")]).setting;
+    run.plan(&Cell::new("s", workload("w"), setting, 2), None);
+    let table = markdown(&Report::new(&run).unwrap());
+    assert!(
+        table.contains("| accuracy kept, 1 of 2 seeds not run |"),
+        "{table}"
+    );
+}
+
+#[test]
 fn every_sequence_length_has_its_own_headline() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Sequence, Axis::Matmul])]);
     for (sequence, matmul, seconds) in [

@@ -148,10 +148,9 @@ fn is_quality_measured(group: &Group<'_>, candidates: &[SettingResult<'_, '_>]) 
 /// baseline, considers only those. Prefers the setting nearest to the baseline ([`SettingResult::distance`]) among those shown to be
 /// equally cheap, if [`Choice::is_shown`] holds for it.
 fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
-    let shown = cheapest(choice, cost, |one| {
-        one.is_within_budget() && is_cheaper_than_baseline(one, cost)
-    });
-    let Some(cheapest) = shown.or_else(|| cheapest(choice, cost, |one| one.is_within_budget())) else {
+    let Some(cheapest) =
+        cheapest_shown(choice, cost).or_else(|| cheapest(choice, cost, |one| one.is_within_budget()))
+    else {
         return;
     };
     let rivals_of_cheapest = rivals(choice, cost, cheapest);
@@ -170,18 +169,51 @@ fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
     (choice.chosen, choice.rivals) = (Some(chosen), rivals);
 }
 
-/// Returns `true` if a setting is shown to be cheaper than its baseline.
-fn is_cheaper_than_baseline(one: &Assessed<'_, '_>, cost: MetricName) -> bool {
-    let [candidate, baseline] = one.candidate.values_with_baseline(cost);
-    let family = [Groups {
-        baseline: &baseline,
-        candidate: &candidate,
-        better: cost.better(),
-        threshold: SPEED_THRESHOLD,
-    }];
-    judge(&family)
+/// Returns the setting with the lowest median cost among those within the budget that are shown to be cheaper than the baseline. Candidates
+/// are compared with all others, so the correction for multiple comparisons is that of the verdicts in [`Choice::rivals`].
+fn cheapest_shown(choice: &Choice<'_, '_>, cost: MetricName) -> Option<usize> {
+    let base = choice
+        .assessed
         .iter()
-        .any(|judgement| judgement.verdict == Verdict::Improved)
+        .position(|one| one.candidate.is_baseline())?;
+    let all_within = (0..choice.assessed.len()).filter(|index| choice.assessed[*index].is_within_budget());
+    let others: Vec<usize> = all_within.filter(|index| *index != base).collect();
+    if others.is_empty() || !choice.assessed[base].is_within_budget() {
+        return None;
+    }
+    // Verdicts of the baseline against all others: `Regressed` if the baseline is costlier.
+    let of_base = choice.assessed[base].candidate.values(cost);
+    let of_others: Vec<Vec<f64>> = others
+        .iter()
+        .map(|index| choice.assessed[*index].candidate.values(cost))
+        .collect();
+    let family: Vec<Groups<'_>> = of_others
+        .iter()
+        .map(|baseline| Groups {
+            baseline,
+            candidate: &of_base,
+            better: cost.better(),
+            threshold: SPEED_THRESHOLD,
+        })
+        .collect();
+    let verdicts = others.iter().zip(judge(&family));
+    let shown: Vec<usize> = verdicts
+        .filter(|(_, judgement)| judgement.verdict == Verdict::Regressed)
+        .map(|(index, _)| *index)
+        .collect();
+    let value = |index: &usize| {
+        choice.assessed[*index]
+            .candidate
+            .value(cost)
+            .map_or(f64::NAN, |value| as_cost(cost, value))
+    };
+    let mut shown = shown
+        .into_iter()
+        .filter(|index| value(index).is_finite())
+        .collect::<Vec<_>>();
+    shown.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    let holds = |index: &usize| choice.is_shown_against(Some(*index), &rivals(choice, cost, *index));
+    shown.into_iter().find(holds)
 }
 
 fn assess<'r, 'a>(

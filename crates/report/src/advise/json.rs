@@ -246,7 +246,8 @@ fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, choice: &Choice<'_, '_>) 
         accuracy_loss: only_if_ran(one.loss.clone().filter(|_| !candidate.is_baseline())),
         error: (group.kind == TaskKind::Kernel)
             .then(|| candidate.maximum(MetricName::RelativeError))
-            .flatten(),
+            .flatten()
+            .filter(|_| ran),
         perplexity: candidate
             .ratio(MetricName::Perplexity)
             .filter(|_| ran)

@@ -150,6 +150,9 @@ fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<Strin
     let what = match group.kind {
         TaskKind::Kernel => "no error was measured",
         TaskKind::Generate => "generated text is timed, not evaluated",
+        TaskKind::Train | TaskKind::Evaluate if group.has(MetricName::TestAccuracy) => {
+            "too few test examples"
+        }
         TaskKind::Train | TaskKind::Evaluate => "no accuracy was measured",
     };
     let unknown =
@@ -161,7 +164,21 @@ fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<Strin
         ];
     };
     let candidate = &one.candidate;
-    let median = if choice.is_shown() { "" } else { " by median" };
+    let cost = |one: &Assessed<'_, '_>| {
+        choice
+            .cost
+            .and_then(|cost| one.candidate.advantage(cost))
+            .map(|ratio| ratio.value)
+    };
+    let is_undecided = |(_, verdict): &&(usize, Verdict)| matches!(verdict, Verdict::Inconclusive(_));
+    let mut undecided = choice.rivals.iter().filter(is_undecided);
+    let median = match choice.is_shown() {
+        true if undecided.any(|(index, _)| cost(&choice.assessed[*index]) > cost(one)) => {
+            " of those shown to differ"
+        }
+        true => "",
+        false => " by median",
+    };
     let facts = match candidate.is_baseline() {
         true => "the baseline".to_owned(),
         false => costs(group, candidate).join(", "),
@@ -304,13 +321,20 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
     };
     let (name, base) = (&chosen.label, base_label(group, chosen));
     let brackets = format!("in brackets: {quantity} relative to {base}");
+    let lowest = match choice.is_shown() {
+        true => format!(
+            "it has the lowest median cost of those shown to be {} than {base}",
+            goal.comparative()
+        ),
+        false => "it has the lowest median cost".to_owned(),
+    };
     let mut sentences = Vec::new();
     if !ties.is_empty() {
         let rule = match choice.is_nearest {
             true => {
                 "it is nearest to the baseline: fewest bits lost in weights and operands, then fewest changed axes"
             }
-            false => "it has the lowest median cost",
+            false => lowest.as_str(),
         };
         sentences.push(format!(
             "Shown to be {as_cheap} {name} within {:.0} % ({brackets}): {}. Of these, {name} is chosen because {rule}.",
@@ -320,7 +344,7 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
     }
     if !undecided.is_empty() {
         let rule = match ties.is_empty() && !chosen.is_baseline() {
-            true => format!(" Of these, {name} is chosen because it has the lowest median cost."),
+            true => format!(" Of these, {name} is chosen because {lowest}."),
             false => String::new(),
         };
         sentences.push(format!(

@@ -26,7 +26,14 @@ pub fn speed(settings: &[SettingResult<'_, '_>]) -> Option<String> {
         let rows: Vec<_> = settings.iter().map(SettingResult::row).collect();
         return Some(launches::title(&rows));
     }
-    compared.retain(|(setting, ..)| setting.accuracy_verdict() != Some(AccuracyVerdict::Lost));
+    let loses_accuracy =
+        |setting: &SettingResult<'_, '_>| setting.accuracy_verdict() == Some(AccuracyVerdict::Lost);
+    let is_excluded =
+        |setting: &SettingResult<'_, '_>| setting.failure().is_some() || loses_accuracy(setting);
+    let mut excluded = settings.iter().filter(|setting| is_excluded(setting));
+    let excluded_ran_faster =
+        excluded.any(|setting| setting.speed_up().is_some_and(|ratio| ratio.value > 1.0));
+    compared.retain(|(setting, ..)| !loses_accuracy(setting));
     compared.sort_by(|(a, _, x), (b, _, y)| {
         let is_faster = |setting: &SettingResult<'_, '_>| setting.speed_verdict() == Some(Verdict::Improved);
         is_faster(b).cmp(&is_faster(a)).then(y.value.total_cmp(&x.value))
@@ -45,6 +52,9 @@ pub fn speed(settings: &[SettingResult<'_, '_>]) -> Option<String> {
             100.0 * SPEED_THRESHOLD
         ),
         _ if ratio.value > 1.0 => format!("{name} ran {text} as fast as {base}{accuracy}"),
+        _ if excluded_ran_faster => format!(
+            "Only settings that fail or lose accuracy ran faster than {base}; the closest other is {name} at {text}{accuracy}"
+        ),
         _ => format!("{base} ran fastest; the closest is {name} at {text}{accuracy}"),
     })
 }

@@ -10,7 +10,7 @@ use super::{
     palette::{self, ALARM, FAINT, MUTED},
     shown_of,
 };
-use crate::{Group, Run, setting::SettingResult, units};
+use crate::{Group, Row, Run, setting::SettingResult, units};
 
 const MAX_PANELS: usize = 9;
 const MAX_LINES: usize = 6;
@@ -29,7 +29,11 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
         return None;
     }
     let settings = SettingResult::all(group, |row| curve_of(run, row).is_some());
-    let all = settings.iter().map(|setting| setting.seeds.len()).sum();
+    let has_curve = |row: &&&Row<'_>| curve_of(run, row).is_some();
+    let all = settings
+        .iter()
+        .map(|setting| setting.seeds.iter().filter(has_curve).count())
+        .sum();
     let mut panels: Vec<Panel> = Vec::new();
     let mut shown = 0;
     for setting in settings {

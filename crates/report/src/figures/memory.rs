@@ -1,6 +1,6 @@
 //! Memory breakdown of a training: one stacked bar per setting, above a thin bar of the estimates from shapes.
 
-use mantissa_core::{Axis as SettingAxis, MetricName};
+use mantissa_core::MetricName;
 
 use super::{
     axis::{Axis, tick_decimals, ticks},
@@ -65,9 +65,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     draw_key(&mut canvas, is_estimated);
 
     let style = TextStyle::new(12.5);
-    let labels = settings
-        .iter()
-        .map(|setting| group.label(setting.row(), &[SettingAxis::Seed]));
+    let labels = settings.iter().map(|setting| group.setting_label(setting.row()));
     let labels: Vec<String> = labels.collect();
     let label_width = labels
         .iter()

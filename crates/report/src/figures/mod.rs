@@ -34,7 +34,7 @@ pub(crate) use fonts::font_faces;
 
 use std::convert::Infallible;
 
-use mantissa_core::{Backend, Record};
+use mantissa_core::{Axis, Backend, Record};
 
 use crate::{Group, Report, Row, Run, Suite, setting::SettingResult, units};
 
@@ -176,10 +176,14 @@ fn conditions(group: &Group<'_>) -> String {
         .map(Row::processes)
         .filter(|processes| *processes > 0);
     let (fewest, most) = processes.fold((usize::MAX, 0), |(fewest, most), n| (fewest.min(n), most.max(n)));
+    let unit = match group.varies(Axis::Seed) {
+        true => "setting and seed",
+        false => "setting",
+    };
     let processes = match (fewest, most) {
-        (1, 1) => "One process per setting".to_owned(),
-        (fewest, most) if fewest >= most => format!("{most} processes per setting"),
-        (fewest, most) => format!("{fewest} to {most} processes per setting"),
+        (1, 1) => format!("One process per {unit}"),
+        (fewest, most) if fewest >= most => format!("{most} processes per {unit}"),
+        (fewest, most) => format!("{fewest} to {most} processes per {unit}"),
     };
     let records = || group.rows.iter().flat_map(|row| &row.records);
     let is_cpu = records().any(|record| record.cell.setting.backend() == Backend::Flex);

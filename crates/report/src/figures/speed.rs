@@ -114,7 +114,7 @@ fn verdict(setting: &SettingResult<'_, '_>) -> Mark {
         (_, Some(Verdict::Inconclusive(Doubt::NoRatio))) => "no ratio",
         (_, Some(Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared))) => "within noise",
         (_, None) if setting.is_baseline() => "baseline",
-        (_, None) => "seeds disagree",
+        (_, None) => "not compared",
     };
     Mark {
         text: text.to_owned(),

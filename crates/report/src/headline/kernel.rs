@@ -23,8 +23,12 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     let Some(size) = sizes.map(|row| row.cell.setting.size()).max() else {
         return Vec::new();
     };
-    let mut settings = SettingResult::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
-    settings.retain(|setting| setting.failure().is_none());
+    let all = SettingResult::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
+    let settings: Vec<_> = all
+        .iter()
+        .filter(|setting| setting.failure().is_none())
+        .cloned()
+        .collect();
     let Some(fastest) = fastest(&settings) else {
         return Vec::new();
     };
@@ -39,7 +43,7 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     };
     let speed = |setting: &SettingResult<'_, '_>| shown(group.speed, setting);
     let error = |setting: &SettingResult<'_, '_>| shown(MetricName::RelativeError, setting);
-    let base = settings
+    let base = all
         .iter()
         .find(|other| other.is_baseline() && other.work() == fastest.work());
     let ratio = fastest.speed_up().map(ratio_text).unwrap_or_default();
@@ -72,24 +76,25 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
             error(fastest),
         ),
     }];
-    let by_error = |a: &&SettingResult<'_, '_>, b: &&SettingResult<'_, '_>| {
-        let value = |setting: &SettingResult<'_, '_>| setting.value(MetricName::RelativeError).unwrap_or(0.0);
-        value(a).total_cmp(&value(b))
-    };
+    let largest = |setting: &SettingResult<'_, '_>| setting.maximum(MetricName::RelativeError);
     let with_error = settings
         .iter()
-        .filter(|setting| setting.value(MetricName::RelativeError).is_some());
-    if let Some(worst) = with_error.max_by(by_error) {
+        .filter_map(|setting| Some((setting, largest(setting)?)));
+    if let Some((worst, value)) = with_error.max_by(|a, b| a.1.total_cmp(&b.1)) {
         sentences.push(format!(
             "The largest relative error at this size is {}, for {}.",
-            error(worst),
+            units::scientific(value),
             label(worst.row())
         ));
     }
-    if let Some(share) = fastest.row().copy_share() {
+    let ran_fastest = match base {
+        Some(base) if fastest.speed_up().is_some_and(|ratio| ratio.value <= 1.0) => base.row(),
+        _ => fastest.row(),
+    };
+    if let Some(share) = ran_fastest.copy_share() {
         sentences.push(format!(
             "The fastest setting moves {}, {:.0} % of the rate of a copy of the same size.",
-            group.value(MetricName::BytesPerSecond, fastest.row()),
+            group.value(MetricName::BytesPerSecond, ran_fastest),
             100.0 * share
         ));
     }
@@ -141,7 +146,7 @@ fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
             continue;
         };
         let point = (f64::from(row.cell.setting.size()).ln(), error.value.ln());
-        let label = group.label(row, &[Axis::Size, Axis::Distribution]);
+        let label = group.label(row, &[Axis::Size, Axis::Distribution, Axis::Seed]);
         match lines.iter_mut().find(|(known, _)| *known == label) {
             Some((_, points)) => points.push(point),
             None => lines.push((label, vec![point])),

@@ -3,7 +3,7 @@
 mod kernel;
 mod seeds;
 
-use mantissa_core::{Axis, Status, TaskKind};
+use mantissa_core::{Status, TaskKind};
 
 use crate::{Group, Row, advise, memory_parts, setting::SettingResult, units};
 
@@ -25,7 +25,7 @@ fn nothing_finished(group: &Group<'_>) -> String {
     match group.common_skip_reason() {
         Some(why) => format!(
             "All {} settings were skipped for the same reason: {why}.",
-            units::count(group.rows.len() as u64)
+            units::count(group.comparisons.len() as u64)
         ),
         None => "No cell finished, so there is nothing to compare.".to_owned(),
     }
@@ -61,7 +61,7 @@ fn failures(group: &Group<'_>) -> Vec<String> {
             _ => "failed",
         };
         let name = |setting: &SettingResult<'_, '_>| {
-            let label = group.label(setting.row(), &[Axis::Seed]);
+            let label = group.setting_label(setting.row());
             let count = setting.seeds.iter().filter(|row| has_status(row)).count();
             match setting.seeds.len() {
                 1 => label,

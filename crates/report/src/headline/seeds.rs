@@ -14,7 +14,7 @@ pub(super) fn spread(group: &Group<'_>) -> Option<String> {
         let Some(accuracy) = row.metric(MetricName::TestAccuracy) else {
             continue;
         };
-        let label = group.label(row, &[Axis::Seed]);
+        let label = group.setting_label(row);
         match settings.iter_mut().find(|(known, _)| *known == label) {
             Some((_, values)) => values.push(accuracy.value),
             None => settings.push((label, vec![accuracy.value])),

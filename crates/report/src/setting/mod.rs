@@ -56,9 +56,15 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         }
     }
 
-    /// Returns the row of the first seed.
+    /// Returns the row of the first seed that finished, or of the first seed if none did. The rows have the same setting.
     pub fn row(&self) -> &'g Row<'a> {
-        self.seeds[0]
+        let finished = self.seeds.iter().find(|row| row.is_ok());
+        finished.unwrap_or(&self.seeds[0])
+    }
+
+    /// Returns the number of seeds of the plan that did not run, although others of the setting did.
+    pub fn missing_seeds(&self) -> usize {
+        self.comparison.rows.len() - self.seeds.len()
     }
 
     /// Returns the ids of the setting's cells.

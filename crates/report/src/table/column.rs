@@ -55,7 +55,15 @@ impl Column {
                 false => (metric.name(), ""),
             },
             Self::Metric(MetricName::FlopsPerSecond | MetricName::ValuesPerSecond) => {
-                ("throughput", "95 % interval")
+                let seeds = group.varies(Axis::Seed);
+                (
+                    "throughput",
+                    if seeds {
+                        "range over the seeds"
+                    } else {
+                        "95 % interval"
+                    },
+                )
             }
             Self::Metric(MetricName::BytesPerSecond) => ("bandwidth", "relative to a copy"),
             Self::Metric(MetricName::RelativeError) => ("relative error", "against float64, by source"),
@@ -146,13 +154,15 @@ fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: Metr
             let field = Field::estimate(estimate, scale, of_processes);
             match estimate.interval.is_none() && of_samples && has_interval(group, metric) {
                 true => field.without_interval(),
+                false if setting.seeds.len() > 1 => field.append_detail("1 seed"),
                 false => field,
             }
         }
         None => Field::over_seeds(spot, scale, setting.effective_seeds().count()),
     };
+    let is_one_seed = setting.estimate(metric).is_some();
     match setting.memory_ratio() {
-        _ if metric == MetricName::RelativeError => Field {
+        _ if metric == MetricName::RelativeError && is_one_seed => Field {
             detail: sources(group, row),
             ..field
         },
@@ -160,11 +170,11 @@ fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: Metr
             detail: format!("{} baseline", units::times(ratio.value)),
             ..field
         },
-        _ if metric == MetricName::BytesPerSecond => Field {
+        _ if metric == MetricName::BytesPerSecond && is_one_seed => Field {
             detail: row.copy_share().map(copy_share_text).unwrap_or_default(),
             ..field
         },
-        _ if metric == MetricName::FlopsPerSecond => {
+        _ if metric == MetricName::FlopsPerSecond && is_one_seed => {
             let of_peak = row.peak_share.map(peak_share_text).unwrap_or_default();
             field
                 .append_detail(&of_peak)
@@ -206,10 +216,18 @@ fn verdict_text(setting: &SettingResult<'_, '_>) -> String {
     });
     let accuracy = setting.accuracy_verdict().map(AccuracyVerdict::text);
     let parts: Vec<&str> = speed.into_iter().chain(accuracy).collect();
-    match parts.as_slice() {
+    let text = match parts.as_slice() {
+        [] if setting.speed_up().is_none() => "not compared".to_owned(),
         [] if setting.processes() == 1 => "measured once".to_owned(),
         [] => "too few processes".to_owned(),
         parts => parts.join(", "),
+    };
+    match setting.missing_seeds() {
+        0 => text,
+        missing => format!(
+            "{text}, {missing} of {} seeds not run",
+            missing + setting.seeds.len()
+        ),
     }
 }
 

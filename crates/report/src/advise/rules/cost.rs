@@ -72,7 +72,7 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
         let text = format!(
             "{} the memory of {}; {:.0} % of its own memory is weights, gradients and optimizer state in f32, {:.0} % is copies of weights",
             units::times(ratio),
-            context.group.label(base, &[Axis::Seed]),
+            context.group.setting_label(base),
             100.0 * kept,
             100.0 * copies / memory_parts::total(row)?
         );
@@ -125,7 +125,7 @@ fn with_lower_peak<'r, 'a>(
         let text = format!(
             "{} the peak memory of {}; {}",
             sentences::memory_text(memory, &saved?),
-            group.label(other, &[Axis::Seed]),
+            group.setting_label(other),
             time_change(group.speed, row, other)
         );
         Some((row, text))

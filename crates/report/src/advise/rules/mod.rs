@@ -127,7 +127,7 @@ pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<FiredRule> {
         let cells: Vec<CellId> = findings.iter().map(|(row, _)| row.cell.id.clone()).collect();
         let mut evidence: Vec<String> = Vec::new();
         for (row, text) in findings {
-            let line = format!("{}: {text}", context.group.label(row, &[Axis::Seed]));
+            let line = format!("{}: {text}", context.group.setting_label(row));
             // The rows of a setting (one per seed) often have the same evidence; list it once.
             if !evidence.contains(&line) {
                 evidence.push(line);

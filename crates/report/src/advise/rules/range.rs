@@ -93,7 +93,7 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
         }
         // A divergence is attributed to the format only if the same training finished under f32.
         let finished = f32_rows.into_iter().find(|row| row.is_ok())?;
-        let reference = context.group.label(finished, &[Axis::Seed]);
+        let reference = context.group.setting_label(finished);
         (row.status == Some(Status::Diverged))
             .then(|| (row, format!("{}; {reference} finished", status_and_reason(row))))
     };
