@@ -36,7 +36,7 @@ impl KnownClasses {
     }
 
     /// Returns the number of classes: the rows of the output head, otherwise one more than the highest number in `names`.
-    fn count(&self) -> Option<u32> {
+    pub(super) fn count(&self) -> Option<u32> {
         self.count
             .or_else(|| self.names.keys().next_back().map(|last| last + 1))
     }

@@ -625,12 +625,8 @@ mod tests {
 
     #[test]
     fn real_stories_have_the_expected_number_of_predicted_tokens() {
-        let (Some(text), Some(words)) = (
-            mantissa_testing::real_data("llama_tiny/tinystories_sample_cs336.txt"),
-            mantissa_testing::real_data("llama_tiny/tok512.bin"),
-        ) else {
-            return;
-        };
+        let [text, words] =
+            ["stories.txt", "tok512.bin"].map(|file| mantissa_testing::shipped(&format!("stories/{file}")));
         let cache = tempfile::tempdir().unwrap();
         let requested = RequestedSplits::Test(None);
         let data = load_passages(

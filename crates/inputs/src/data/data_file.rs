@@ -30,7 +30,7 @@ impl Kind {
             Content::Rows { dialect, gzip } => Ok(Self::Rows { dialect, gzip }),
             Content::Lines { gzip, .. } => Ok(Self::Lines { gzip }),
             Content::Text { .. } => Err("running text: its lines do not begin with a label".to_owned()),
-            Content::Batch | Content::Picture => Err("a file of images".to_owned()),
+            Content::Batch | Content::Picture | Content::IdxImages => Err("a file of images".to_owned()),
             Content::Other(is) => Err(is),
         }
     }

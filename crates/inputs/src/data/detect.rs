@@ -12,6 +12,7 @@ use super::{
     DataError,
     cifar10::{CIFAR_RECORD, has_batch_name},
     delimited::Dialect,
+    idx::{IDX_IMAGES, IDX_LABELS, is_idx},
     image_format::is_supported,
     json_lines::{self, Line},
     text_decoding::with_line_feeds,
@@ -26,6 +27,8 @@ const SAMPLE_BYTES: u64 = 1 << 20;
 pub(super) enum Content {
     /// Records of the binary version of CIFAR-10.
     Batch,
+    /// Images in the format of MNIST, with gzip or without.
+    IdxImages,
     /// One image.
     Picture,
     /// Delimited rows, one labelled text per row.
@@ -60,14 +63,18 @@ pub(super) fn detect_content(path: &Path) -> Result<Content, DataError> {
                 .read_to_end(&mut text);
             // A truncated stream is reported when the whole file is read.
             let is_complete = matches!(inner, Ok(read) if (read as u64) < SAMPLE_BYTES);
+            if let Some(content) = detect_idx(&text) {
+                return Ok(content);
+            }
             let stem = name.strip_suffix(".gz").unwrap_or(&name);
             return Ok(detect_text(stem, &text, is_complete, true));
         }
         if is_picture(&head) {
             return Ok(Content::Picture);
         }
-        if let Some(batch) = detect_cifar(&name, &head, bytes) {
-            return Ok(batch);
+        // A batch may begin with the same bytes as an IDX file, so it is detected first, by its size.
+        if let Some(content) = detect_cifar(&name, &head, bytes).or_else(|| detect_idx(&head)) {
+            return Ok(content);
         }
         Ok(detect_text(&name, &head, bytes <= SAMPLE_BYTES, false))
     };
@@ -77,6 +84,20 @@ pub(super) fn detect_content(path: &Path) -> Result<Content, DataError> {
 /// Returns true for an image in a supported format.
 fn is_picture(head: &[u8]) -> bool {
     image::guess_format(head).is_ok_and(is_supported)
+}
+
+/// Detects a file in the format of MNIST. Returns `None` for other files.
+fn detect_idx(head: &[u8]) -> Option<Content> {
+    if head.starts_with(&IDX_IMAGES) {
+        return Some(Content::IdxImages);
+    }
+    is_idx(head).then(|| {
+        let is = match head.starts_with(&IDX_LABELS) {
+            true => "a file of labels in IDX format\n  hint: pass the folder, which also contains the images",
+            false => "an IDX file whose values are not images of unsigned bytes, which is not supported",
+        };
+        Content::Other(is.to_owned())
+    })
 }
 
 /// Detects the binary version of CIFAR-10, truncated batches and CIFAR-100. Returns `None` for other files.
@@ -244,5 +265,32 @@ mod tests {
             let content = detect_text("a.txt", text.as_bytes(), true, false);
             assert_eq!(content, Content::Text { gzip: false });
         }
+    }
+
+    #[test]
+    fn a_batch_that_begins_like_an_idx_file_is_a_batch() {
+        let folder = tempfile::tempdir().unwrap();
+        let detect = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            detect_content(&path).unwrap()
+        };
+        let mut bytes = vec![9; CIFAR_RECORD];
+        bytes[..4].copy_from_slice(&IDX_IMAGES);
+        assert_eq!(detect("data_batch_1.bin", &bytes), Content::Batch);
+        assert_eq!(detect("train-images-idx3-ubyte", &bytes), Content::IdxImages);
+        bytes[..4].copy_from_slice(&IDX_LABELS);
+        let labels = detect("train-labels-idx1-ubyte", &bytes);
+        assert!(
+            matches!(&labels, Content::Other(is) if is.contains("labels")),
+            "{labels:?}"
+        );
+        // IDX of four-byte floats.
+        bytes[2] = 0x0d;
+        let floats = detect("floats", &bytes);
+        assert!(
+            matches!(&floats, Content::Other(is) if is.contains("not supported")),
+            "{floats:?}"
+        );
     }
 }

@@ -105,7 +105,7 @@ pub enum DataError {
     },
     /// Path without readable images.
     #[error(
-        "cannot load images from `{}`: {reason}\n  hint: pass the binary batches of CIFAR-10, one of them, or a folder with one subfolder of \
+        "cannot load images from `{}`: {reason}\n  hint: pass the binary batches of CIFAR-10, one of them, the folder of MNIST's files, or a folder with one subfolder of \
          images per class (also below `train` and `test`)",
         path.display()
     )]

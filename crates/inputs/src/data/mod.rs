@@ -19,6 +19,7 @@ mod examples;
 mod folder_entries;
 mod grammar;
 mod ids;
+mod idx;
 mod image_files;
 mod image_format;
 mod image_preprocessing;
@@ -87,7 +88,7 @@ pub fn detect_kind(path: &Path) -> Result<DatasetKind, DataError> {
         return source::find(path).map(|_| DatasetKind::Reviews);
     }
     match detect_content(path)? {
-        Content::Batch | Content::Picture => Ok(DatasetKind::Images),
+        Content::Batch | Content::Picture | Content::IdxImages => Ok(DatasetKind::Images),
         Content::Text { .. } | Content::Lines { labelled: false, .. } => Ok(DatasetKind::Text),
         Content::Rows { .. } | Content::Lines { labelled: true, .. } => Ok(DatasetKind::Reviews),
         Content::Other(is) => Err(DataError::Unrecognised {

@@ -172,6 +172,13 @@ fn pictures() {
         .map(|at| if at % 3073 == 0 { 3 } else { at as u8 })
         .collect();
     assert_robust("CIFAR-10", &[batch], 500, readers::cifar);
+    // Two images of 3 × 2 pixels.
+    let header = [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3];
+    let idx = header
+        .into_iter()
+        .chain((0..12).map(|value| 20 * value))
+        .collect();
+    assert_robust("IDX", &[idx], 500, readers::idx);
     assert_robust_within(IMAGE_LIMIT, "png", &[png(9, 8), png(8, 8)], FILES, readers::png);
     let mut photograph = vec![];
     let mut encoder = codecs::jpeg::JpegEncoder::new(&mut photograph);

@@ -172,6 +172,13 @@ pub fn cifar(bytes: &[u8]) -> Result<(), String> {
     images(&folder.at("data_batch_1.bin"))
 }
 
+/// Reads a folder in the format of MNIST with two images, one of class 0 and one of class 1.
+pub fn idx(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("mnist/train-images-idx3-ubyte", bytes)?;
+    folder.put("mnist/train-labels-idx1-ubyte", &[0, 0, 8, 1, 0, 0, 0, 2, 0, 1])?;
+    images(&folder.at("mnist"))
+}
+
 /// Reads a folder of images with two copies of a PNG.
 pub fn png(bytes: &[u8]) -> Result<(), String> {
     picture("0.png", bytes)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mantissa_core::read_regular;
 
-use super::source::{Origin, Source, UndecodedImage, add, empty_parts};
+use super::source::{Origin, RawImages, Source, UndecodedImage, add, empty_parts};
 use crate::data::{
     DataError,
     cifar10::{CIFAR_CLASSES, CIFAR_RECORD},
@@ -28,11 +28,11 @@ pub(super) fn read_batches(name: String, files: Vec<(Part, PathBuf)>) -> Result<
         names: vec![],
         notes: vec![],
         predefined: empty_parts(files.iter().map(|(part, _)| *part)),
-        batches: vec![],
+        raw: vec![],
     };
     for (part, path) in files {
         let bytes = read_regular(&path).map_err(DataError::read(&path))?;
-        let file = source.batches.len();
+        let file = source.raw.len();
         for (index, record) in bytes.chunks_exact(CIFAR_RECORD).enumerate() {
             let label = u32::from(record[0]);
             if label >= CIFAR_CLASSES {
@@ -44,10 +44,10 @@ pub(super) fn read_batches(name: String, files: Vec<(Part, PathBuf)>) -> Result<
                     ),
                 });
             }
-            let origin = Origin::Record { file, index };
+            let origin = Origin::Raw { file, index };
             add(&mut source.predefined, part, UndecodedImage { label, origin });
         }
-        source.batches.push(bytes);
+        source.raw.push(RawImages::cifar(bytes, path));
     }
     Ok(source)
 }

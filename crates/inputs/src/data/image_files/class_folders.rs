@@ -144,7 +144,7 @@ pub(super) fn read_class_folders(
             .chain(numbered.notes)
             .collect(),
         predefined,
-        batches: vec![],
+        raw: vec![],
     })
 }
 

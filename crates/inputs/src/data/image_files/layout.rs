@@ -1,4 +1,4 @@
-//! Detects the layout of an image data set: CIFAR-10 batches; one folder per class; or one folder per part (training, validation, test), each
+//! Detects the layout of an image data set: CIFAR-10 batches; files in the format of MNIST; one folder per class; or one folder per part (training, validation, test), each
 //! with one folder per class.
 
 use std::{
@@ -11,6 +11,7 @@ use image::ImageFormat;
 use super::{
     cifar_batches::{is_batch, read_batches},
     class_folders::{InvalidFolders, MAX_DEPTH, has_picture, read_class_folders},
+    idx_files::{is_idx_images, labels_name, read_idx},
     source::Source,
 };
 use crate::data::{
@@ -18,14 +19,17 @@ use crate::data::{
     cifar10::{CIFAR_DOCUMENTS, CIFAR_RECORD, has_batch_name},
     detect::{Content, detect_content},
     examples::Part,
-    folder_entries::{self, is_hidden, part_of, skipped_note},
+    folder_entries::{self, is_document, is_hidden, part_of, skipped_note},
 };
 
-/// Returns true if a folder has files with the content or the name of a CIFAR-10 batch, or subfolders with images.
+/// Returns true if a folder has files with the content or the name of a CIFAR-10 batch, files in the format of MNIST, or subfolders with
+/// images.
 pub(crate) fn contains_images(folder: &Path) -> Result<bool, DataError> {
     let entries = folder_entries::list(folder)?;
     for (name, path) in &entries {
-        if !is_hidden(name) && path.is_file() && (has_batch_name(name) || is_batch(path)?) {
+        let has_images =
+            || Ok::<_, DataError>(has_batch_name(name) || is_batch(path)? || is_idx_images(name, path)?);
+        if !is_hidden(name) && path.is_file() && has_images()? {
             return Ok(true);
         }
     }
@@ -55,6 +59,9 @@ pub(super) fn find(
         return match detect_content(path)? {
             Content::Batch => read_batches(name, vec![(Part::Train, path.to_owned())]),
             Content::Other(is) => Err(invalid(format!("it is {is}"))),
+            Content::IdxImages => Err(invalid(
+                "it is a file of images, but the labels are in another file: pass its folder".to_owned(),
+            )),
             Content::Picture => Err(invalid(
                 "it is a single image, but a data set is a folder with one subfolder per class".to_owned(),
             )),
@@ -64,6 +71,30 @@ pub(super) fn find(
         };
     }
     let entries = folder_entries::list(path)?;
+    let mut idx_images = vec![];
+    for (name, path) in entries
+        .iter()
+        .filter(|(name, path)| !is_hidden(name) && path.is_file())
+    {
+        if is_idx_images(name, path)? {
+            idx_images.push((name.clone(), path.clone()));
+        }
+    }
+    if !idx_images.is_empty() {
+        let is_known = |name: &str| {
+            let is_file_of = |(images, _): &(String, PathBuf)| {
+                name == images || Some(name) == labels_name(images).as_deref()
+            };
+            is_hidden(name) || is_document(name) || idx_images.iter().any(is_file_of)
+        };
+        let others = entries.iter().filter(|(name, _)| !is_known(name));
+        let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
+        let mut source = read_idx(name, &idx_images, known.filter(|_| !for_training))?;
+        source
+            .notes
+            .extend(skipped_note("because they are not IDX files of images", &others));
+        return Ok(source);
+    }
     let (mut batches, mut unread) = (vec![], vec![]);
     for (name, path) in entries.iter().filter(|(name, _)| !is_hidden(name)) {
         let is_batch_file = path.is_file() && is_batch(path)?;

@@ -1,8 +1,9 @@
-//! Labelled images from disk: binary batches of CIFAR-10, or one folder of PNG, JPEG, BMP or WebP files per class.
+//! Labelled images from disk: binary batches of CIFAR-10, files in the format of MNIST, or one folder of PNG, JPEG, BMP or WebP files per class.
 
 mod cifar_batches;
 mod class_folders;
 mod decode;
+mod idx_files;
 mod layout;
 mod source;
 
@@ -36,7 +37,7 @@ pub fn load_images(
         names,
         notes,
         predefined,
-        batches,
+        raw,
     } = find(path, known, matches!(requested, RequestedSplits::TrainAndTest(_)))?;
     let name = format!("{name}{}", requested.name_suffix(&predefined));
     let splits = requested.select(predefined)?;
@@ -44,7 +45,7 @@ pub fn load_images(
     let mut part = |found: Vec<UndecodedImage>| -> Result<Images, DataError> {
         let decoded: Vec<Vec<u8>> = found
             .par_iter()
-            .map(|found| decode(found, &batches, edge, preparation))
+            .map(|found| decode(found, &raw, edge, preparation))
             .collect::<Result<_, _>>()?;
         let mut labels = vec![];
         for (found, bytes) in found.iter().zip(&decoded) {
@@ -86,7 +87,7 @@ pub(super) fn summarize(
 ) -> Result<(String, u32, Vec<String>, PredefinedSplits<ImageSummary>), DataError> {
     let source = find(path, None, true)?;
     let summarize_image = |found: &UndecodedImage| -> Result<ImageSummary, DataError> {
-        let image = picture(found, &source.batches)?;
+        let image = picture(found, &source.raw)?;
         let shorter = image.width().min(image.height());
         Ok((
             found.label,

@@ -1,0 +1,3 @@
+#![no_main]
+
+mantissa_fuzz::target!(mantissa_fuzz::inputs::idx);
