@@ -33,5 +33,6 @@ mod side_by_side;
 mod soak;
 mod standin;
 mod stops;
+mod suite_inputs;
 mod support;
 mod workflows;

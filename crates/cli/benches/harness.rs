@@ -53,6 +53,7 @@ fn plan_suite(suite: &str) -> Plan {
         profile: Profile::Smoke,
         backend: Backend::Flex,
         overrides: vec![],
+        suite_inputs: false,
         data: vec![],
         weights: StartingWeights::None,
         models: Default::default(),
@@ -91,6 +92,8 @@ fn bookkeeping(folder: &Path) -> Duration {
     let settings = RunSettings {
         backend: Backend::Flex,
         inputs: Inputs::default(),
+        suite_inputs: [].into(),
+        save_weights: false,
         repeats: 1,
         suites: BTreeMap::new(),
         peer: vec![],
@@ -158,6 +161,7 @@ fn harness(criterion: &mut Criterion) {
                         cache: path("cache"),
                         ..Inputs::default()
                     },
+                    save_weights: false,
                     peer: vec![],
                     samples: path("samples"),
                     gpu: None,

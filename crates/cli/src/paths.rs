@@ -18,10 +18,88 @@ use mantissa_suite::StartingWeights;
 
 use serde_json::{Value, json};
 
-use crate::args::{RunArguments, Selection};
+use crate::{
+    args::{RunArguments, Selection},
+    suites::SuiteFile,
+};
+
+/// Files that the workloads of a run read.
+#[derive(Debug)]
+pub(crate) struct RunInputs {
+    /// Files of the command line.
+    pub(crate) given: Inputs,
+    /// Files of suites, by suite. Empty if the command line names any data, weights, vocabulary or initialisation.
+    pub(crate) by_suite: BTreeMap<String, Inputs>,
+}
+
+impl RunInputs {
+    /// Returns the files of the command line, or those of the suites if it names none.
+    pub(crate) fn new(selection: &Selection, vocabulary: Option<&Path>, found: &[SuiteFile]) -> Result<Self> {
+        if let Some(path) = vocabulary {
+            check_exists("--vocabulary", path)?;
+        }
+        let given = Inputs {
+            vocabulary: vocabulary.map(Path::to_owned),
+            ..inputs(selection)?
+        };
+        let names_files = given.random || !selection.weights.is_empty() || given.paths().next().is_some();
+        let mut by_suite = BTreeMap::new();
+        for file in found
+            .iter()
+            .filter(|file| !names_files && !file.suite.inputs().is_empty())
+        {
+            let files = file.suite.inputs();
+            let inputs = Inputs {
+                data: files.data.clone(),
+                vocabulary: files.vocabulary.clone(),
+                weights: files.weights.clone(),
+                ..given.clone()
+            };
+            by_suite.insert(file.suite.name().to_owned(), inputs);
+        }
+        Ok(Self { given, by_suite })
+    }
+
+    /// Rejects missing files of the suites in a plan, and weights whose configuration is that of another model.
+    pub(crate) fn check_suite_files(&self, plan: &Plan) -> Result<()> {
+        for (suite, inputs) in &self.by_suite {
+            let mut cells = all_cells(plan).filter(|cell| cell.suite == *suite).peekable();
+            if cells.peek().is_none() {
+                continue;
+            }
+            if let Some(path) = inputs.paths().find(|path| !path.exists()) {
+                bail!(
+                    "cannot read `{}` of the suite `{suite}`: it does not exist\n  hint: restore the file, or pass `--data` or `--weights`",
+                    path.display()
+                );
+            }
+            for cell in cells {
+                let workload = &cell.workload;
+                let Some(path) = inputs.weights_of(&workload.name) else {
+                    continue;
+                };
+                let described = model_of(path).map_err(Error::msg)?;
+                if described.is_some_and(|model| Some(&model) != workload.model()) {
+                    bail!(
+                        "the suite `{suite}` and its weights `{}` describe different models for `{}`\n  hint: set `model_size` to the values \
+                         of the weights",
+                        path.display(),
+                        workload.name
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the files that the cells of a suite read.
+    pub(crate) fn of(&self, suite: &str) -> &Inputs {
+        self.by_suite.get(suite).unwrap_or(&self.given)
+    }
+}
 
 /// Returns the data and weights of the command line.
-pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
+fn inputs(selection: &Selection) -> Result<Inputs> {
     let mut inputs = Inputs {
         random: selection.init.is_some(),
         cache: PathBuf::from(CACHE),
@@ -83,15 +161,20 @@ pub(crate) fn models(selection: &Selection) -> Result<BTreeMap<String, Model>> {
 fn workloads_by_kind<'a>(cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<DatasetKind, BTreeSet<&'a str>> {
     let mut workloads: BTreeMap<DatasetKind, BTreeSet<&str>> = BTreeMap::new();
     for cell in cells {
-        let workload = &cell.workload;
-        let kind = match &workload.task {
-            Task::Train(task) => task.dataset,
-            Task::Evaluate(task) => task.dataset,
-            Task::Generate(_) | Task::Kernel(_) => continue,
-        };
-        workloads.entry(kind).or_default().insert(&workload.name);
+        if let Some(kind) = dataset_of(cell) {
+            workloads.entry(kind).or_default().insert(&cell.workload.name);
+        }
     }
     workloads
+}
+
+/// Returns the kind of data that a cell reads.
+fn dataset_of(cell: &Cell) -> Option<DatasetKind> {
+    match &cell.workload.task {
+        Task::Train(task) => Some(task.dataset),
+        Task::Evaluate(task) => Some(task.dataset),
+        Task::Generate(_) | Task::Kernel(_) => None,
+    }
 }
 
 fn list(names: &BTreeSet<&str>) -> String {
@@ -122,14 +205,24 @@ impl Display for DataRead {
     }
 }
 
-/// Lists the workloads that read each kind of data, one entry per kind.
-pub(crate) fn data_read(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
-    let read = |(kind, names): (DatasetKind, BTreeSet<&str>)| DataRead {
+/// Lists the workloads that read each kind of data and path, one entry per kind and path.
+pub(crate) fn data_read(inputs: &RunInputs, plan: &Plan) -> Vec<DataRead> {
+    let mut workloads: BTreeMap<(DatasetKind, Option<&Path>), BTreeSet<&str>> = BTreeMap::new();
+    for cell in all_cells(plan) {
+        if let Some(kind) = dataset_of(cell) {
+            let path = inputs.of(&cell.suite).data_of(kind);
+            workloads
+                .entry((kind, path))
+                .or_default()
+                .insert(&cell.workload.name);
+        }
+    }
+    let read = |((kind, path), names): ((DatasetKind, Option<&Path>), BTreeSet<&str>)| DataRead {
         workloads: names.into_iter().map(str::to_owned).collect(),
         kind,
-        path: inputs.data_of(kind).map(Path::to_owned),
+        path: path.map(Path::to_owned),
     };
-    workloads_by_kind(all_cells(plan)).into_iter().map(read).collect()
+    workloads.into_iter().map(read).collect()
 }
 
 /// Rejects a resumed run unless `--peer` repeats the recorded command, because the folder may come from an untrusted source.
@@ -321,6 +414,15 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
             path.display(),
             synthetic.join("; ")
         );
+    }
+    Ok(())
+}
+
+/// Rejects `--save-weights` without a training.
+pub(crate) fn check_save_weights(plan: &Plan) -> Result<()> {
+    let trains = |cell: &Cell| matches!(cell.workload.task, Task::Train(_));
+    if !all_cells(plan).any(trains) {
+        bail!("cannot use `--save-weights`: no selected workload trains a model");
     }
     Ok(())
 }

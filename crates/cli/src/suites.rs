@@ -10,7 +10,10 @@ use anyhow::{Result, anyhow, bail};
 use mantissa_core::{Backend, Plan, Profile, nearest};
 use mantissa_suite::{PlanOptions, Suite, Sweep, load, parse_override, plan};
 
-use crate::{args::Selection, paths};
+use crate::{
+    args::Selection,
+    paths::{self, RunInputs},
+};
 
 /// Folder of the suites.
 const FOLDER: &str = "suites";
@@ -120,7 +123,7 @@ fn resolve(requested: &Path) -> Result<PathBuf> {
 /// Expands suites with the options of the command line.
 pub(crate) fn expand(
     found: &[SuiteFile],
-    selection: &Selection,
+    (selection, run_inputs): (&Selection, &RunInputs),
     profile: Profile,
     backend: Backend,
 ) -> Result<Plan> {
@@ -129,20 +132,21 @@ pub(crate) fn expand(
         .iter()
         .map(|text| parse_override(text))
         .collect::<Result<_, _>>()?;
-    let inputs = paths::inputs(selection)?;
+    let inputs = &run_inputs.given;
     let options = PlanOptions {
         profile,
         backend,
         overrides,
+        suite_inputs: !run_inputs.by_suite.is_empty(),
         data: inputs.data.keys().copied().collect(),
-        weights: paths::starting_weights(&inputs),
+        weights: paths::starting_weights(inputs),
         models: paths::models(selection)?,
         filter: selection.filter.clone(),
     };
     let suites: Vec<Suite> = found.iter().map(|found| found.suite.clone()).collect();
     let workloads = suites.iter().flat_map(|suite| suite.workloads(profile));
     paths::check_weights(
-        &inputs,
+        inputs,
         &workloads
             .map(|workload| workload.name.as_str())
             .collect::<Vec<_>>(),
@@ -154,7 +158,7 @@ pub(crate) fn expand(
         }
     }
     let plan = plan(&suites, &options)?;
-    paths::check_data(&inputs, &plan)?;
+    paths::check_data(inputs, &plan)?;
     Ok(plan)
 }
 

@@ -48,6 +48,18 @@ impl Inputs {
         found.map(PathBuf::as_path)
     }
 
+    /// Iterates over the paths of data, vocabulary and weights.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let paths = self.data.values().chain(self.weights.values());
+        paths.chain(&self.vocabulary)
+    }
+
+    /// Iterates mutably over the paths of data, vocabulary and weights.
+    pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let paths = self.data.values_mut().chain(self.weights.values_mut());
+        paths.chain(&mut self.vocabulary)
+    }
+
     /// Returns the path of the data set of a kind.
     pub fn data_of(&self, kind: DatasetKind) -> Option<&Path> {
         self.data.get(&kind).map(PathBuf::as_path)

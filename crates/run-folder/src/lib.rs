@@ -8,7 +8,8 @@
 //! devices.json              state of the GPUs before their first cell; absent without a GPU
 //! records.jsonl             one record per line and attempt
 //! suites/NAME.toml          copies of the suites
-//! cells/ID/REPEAT-ATTEMPT/  files of an attempt: `samples.json.gz` and `stderr.txt`
+//! cells/ID/REPEAT-ATTEMPT/  files of an attempt: `samples.json.gz`, `stderr.txt`, and
+//!                           `weights.safetensors` with `--save-weights`
 //! ```
 //! A cell is one workload with one setting and one seed. Every repeat of a cell runs in a new process. A repeat can have
 //! several attempts.

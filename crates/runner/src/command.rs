@@ -122,6 +122,7 @@ mod tests {
                 .iter()
                 .map(|text| parse_override(text).unwrap())
                 .collect(),
+            suite_inputs: false,
             data: vec![],
             weights: StartingWeights::None,
             models: Default::default(),

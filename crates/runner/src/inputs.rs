@@ -10,7 +10,7 @@ use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, MAX_CONFIGURATION_B
 use mantissa_inputs::{Inputs, weights::weight_files};
 use rayon::prelude::*;
 
-use crate::RunError;
+use crate::{RunError, RunSettings};
 
 /// Maximum number of files in a folder that are listed separately. Larger folders are summarized in one entry.
 const MAX_LISTED_FILES: usize = 32;
@@ -30,7 +30,8 @@ const CONFIGURATIONS: [&str; 8] = [
 /// Content hashes of the input files, computed once per run.
 #[derive(Debug, Default)]
 pub(crate) struct InputHashes {
-    inputs: Inputs,
+    /// Inputs by suite.
+    inputs: BTreeMap<String, Inputs>,
     /// Input files by role and path; a folder may have several.
     files: BTreeMap<(InputRole, PathBuf), Vec<InputFile>>,
 }
@@ -40,13 +41,12 @@ impl InputHashes {
     ///
     /// # Errors
     /// A file is missing or unreadable.
-    pub fn of<'a>(inputs: Inputs, cells: impl Iterator<Item = &'a Cell>) -> Result<Self, RunError> {
-        let mut hashed = Self {
-            inputs,
-            files: BTreeMap::new(),
-        };
+    pub fn of<'a>(settings: &RunSettings, cells: impl Iterator<Item = &'a Cell>) -> Result<Self, RunError> {
+        let mut hashed = Self::default();
         for cell in cells {
-            for (role, path) in inputs_read_by(cell, &hashed.inputs) {
+            let inputs = hashed.inputs.entry(cell.suite.clone());
+            let inputs = inputs.or_insert_with(|| settings.resolved_inputs_of(&cell.suite));
+            for (role, path) in inputs_read_by(cell, inputs) {
                 if !hashed.files.contains_key(&(role, path.clone())) {
                     let files = hash_files(role, &path).map_err(|error| {
                         RunError::Input(format!("cannot read the {role} `{}`: {error}", path.display()))
@@ -60,8 +60,14 @@ impl InputHashes {
 
     /// Returns the input files of a cell.
     pub fn of_cell(&self, cell: &Cell) -> Vec<InputFile> {
-        let inputs = inputs_read_by(cell, &self.inputs);
-        let files = inputs.into_iter().filter_map(|input| self.files.get(&input));
+        let read = self
+            .inputs
+            .get(&cell.suite)
+            .map(|inputs| inputs_read_by(cell, inputs));
+        let files = read
+            .into_iter()
+            .flatten()
+            .filter_map(|input| self.files.get(&input));
         let mut files: Vec<InputFile> = files.flatten().cloned().collect();
         files.sort();
         files.dedup();
@@ -297,6 +303,14 @@ mod tests {
             ("test.txt", b"another text"),
         ]);
         assert_changes_are_detected(&[("data_batch_1.bin", &record), ("test_batch.bin", &record)]);
+        // Two images of one pixel, and their labels.
+        assert_changes_are_detected(&[
+            (
+                "train-images-idx3-ubyte",
+                &[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 7, 8],
+            ),
+            ("train-labels-idx1-ubyte", &[0, 0, 8, 1, 0, 0, 0, 2, 1, 0]),
+        ]);
         assert_changes_are_detected(&[("cat/1.png", PNG), ("cat/2.png", PNG), ("dog/nested/1.png", PNG)]);
     }
 

@@ -117,6 +117,7 @@ fn run_checks(
     let request = |check: &KernelToCheck| Request {
         cell: check.cell.clone(),
         inputs: settings.resolved_inputs(),
+        save_weights: false,
         peer: vec![],
         samples: PathBuf::new(),
         gpu: gpu.clone(),

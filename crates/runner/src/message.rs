@@ -23,6 +23,9 @@ pub struct Request {
     pub peer: Vec<String>,
     /// Folder for the raw samples, created by the worker.
     pub samples: PathBuf,
+    /// True if the trained weights of a training cell are saved next to the raw samples. Older workers do not know this field.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub save_weights: bool,
     /// UUID of the GPU to sample, from NVML.
     pub gpu: Option<String>,
     /// Idle power of the GPU in watts, or the reason why it is not known.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use mantissa_core::{Backend, Plan, Status};
+use mantissa_core::{Backend, Cell, Plan, Status};
 
 use crate::{
     Engine, Progress, RunError, RunSettings, Stop, devices,
@@ -40,9 +40,10 @@ pub fn precompile(
 ) -> Result<Precompiled, RunError> {
     let gpu = stop.with_default_signals(|| devices::gpu(engine, settings.backend));
     let gpu = gpu.and_then(|gpu| gpu.uuid);
-    let request = |cell, job| Request {
+    let request = |cell: Cell, job| Request {
+        inputs: settings.resolved_inputs_of(&cell.suite),
         cell,
-        inputs: settings.resolved_inputs(),
+        save_weights: false,
         peer: vec![],
         samples: PathBuf::new(),
         gpu: gpu.clone(),

@@ -198,9 +198,8 @@ fn execute(
     stop: Stop,
     progress: &mut dyn Progress,
 ) -> Result<Finish, RunError> {
-    let input_hashes = stop.with_default_signals(|| {
-        InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable())
-    })?;
+    let input_hashes =
+        stop.with_default_signals(|| InputHashes::of(&folder.settings, folder.plan.runnable()))?;
     for cell in folder.plan.runnable() {
         let before = folder.ledger().inputs_of(cell);
         if let Some(differs) = input_difference(before, Some(&input_hashes.of_cell(cell))) {

@@ -206,7 +206,8 @@ impl<'a> Schedule<'a> {
         let busy = self.folder.settings.policy.busy;
         let request = Request {
             cell: cell.clone(),
-            inputs: self.folder.settings.resolved_inputs(),
+            inputs: self.folder.settings.resolved_inputs_of(&cell.suite),
+            save_weights: self.folder.settings.save_weights,
             peer: self.folder.settings.peer.clone(),
             samples: files.clone(),
             gpu: gpu.clone(),

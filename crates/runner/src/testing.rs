@@ -60,6 +60,8 @@ pub(crate) fn settings() -> RunSettings {
     RunSettings {
         backend: Backend::Flex,
         inputs: Inputs::default(),
+        suite_inputs: BTreeMap::new(),
+        save_weights: false,
         repeats: 1,
         suites: BTreeMap::new(),
         peer: vec![],

@@ -29,6 +29,7 @@ fn plan_all(suites: &[Suite]) -> Plan {
         profile: Profile::Full,
         backend: Backend::Cuda,
         overrides: vec![],
+        suite_inputs: false,
         data: vec![DatasetKind::Reviews],
         weights: StartingWeights::None,
         models: Default::default(),

@@ -115,6 +115,7 @@ tables! {
         ANALYSIS: "analysis", Takes::Text, Absent::Value("''"), "text for the report; an empty line ends a paragraph";
         REFERENCES: "references", Takes::Texts, Absent::Value("[]"), "published tables that the report shows next to the results: `references/<name>.toml`";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Value("15"), "time limit of a cell in minutes, after which its worker is killed and the status is `timeout`";
+        INPUTS: "inputs", Takes::Table, Absent::Means("no files"), "files that the workloads read unless the command line names others (see *Inputs*)";
         AXES: "axes", Takes::Table, Absent::Means("one cell per workload"), "swept axes (see *Axes*)";
         WORKLOAD: "workload", Takes::Tables, Absent::Error, "workloads to run (see *Workloads*)";
         EXPECT: "expect", Takes::Tables, Absent::Means("every cell must end with status `ok`"), "expectations for the cells (see *Expectations*)";
@@ -125,6 +126,12 @@ tables! {
     profile = "profile" {
         AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; other axes are appended";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Means("the suite's"), "as above";
+    }
+    /// `[inputs]`.
+    inputs = "inputs" {
+        DATA: "data", Takes::Table, Absent::Means("synthetic data"), "paths of data by kind: `reviews`, `text` or `images`";
+        VOCABULARY: "vocabulary", Takes::Text, Absent::Means("the tokenizer of the weights, or the words of the data"), "path of the vocabulary or tokenizer, as with `--vocabulary`";
+        WEIGHTS: "weights", Takes::Table, Absent::Means("no weights"), "paths of weights by workload";
     }
     /// `[[workload]]` with any task.
     workload = "workload" {
@@ -153,14 +160,14 @@ tables! {
     }
     /// `[[workload]]` with `task = "evaluate"`.
     evaluate = "workload, task = \"evaluate\"" {
-        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture. Its weights come from `--weights`; without weights, its cells are skipped, unless `--init random` requests times and memory only";
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture. Its weights come from `--weights` or `[inputs]`; without weights, its cells are skipped, unless `--init random` requests times and memory only";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
         DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "as above; the test part is used, or all data if there is only one part";
         TEST: "test", Takes::Whole(1), Absent::Means("all"), "maximum number of test examples";
     }
     /// `[[workload]]` with `task = "generate"`.
     generate = "workload, task = \"generate\"" {
-        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture; must generate text. Without `--weights`, the weights are random and the text is meaningless";
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture; must generate text. Without `--weights` and `[inputs]`, the weights are random and the text is meaningless";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
         PROMPT_TOKENS: "prompt_tokens", Takes::Whole(1), Absent::Value("64"), "tokens of a prompt, drawn at random from the seed";
         NEW_TOKENS: "new_tokens", Takes::Whole(2), Absent::Value("64"), "generated tokens after the prompt";
@@ -429,6 +436,7 @@ mod tests {
         match table {
             "suite" => &[],
             "profile" => &["profile", "smoke"],
+            "inputs" => &["inputs"],
             "workload, task = \"kernel\"" => &["workload", "1"],
             "shape, kernel = \"matmul\"" => &["workload", "1", "shape"],
             "shape, kernel = \"convolution\"" => &["workload", "2", "shape"],

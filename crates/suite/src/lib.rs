@@ -12,6 +12,7 @@ mod axes;
 mod claims;
 mod diagnostic;
 mod expect;
+mod inputs;
 mod keys;
 mod overrides;
 mod plan;
@@ -22,6 +23,7 @@ mod workload;
 
 pub use axes::Sweep;
 pub use diagnostic::{Diagnostic, SuiteErrors};
+pub use inputs::SuiteInputs;
 pub use overrides::parse_override;
 pub use plan::{PlanError, PlanOptions, StartingWeights, plan};
 pub use suite::{Suite, load, parse};

@@ -8,7 +8,8 @@ mod skip_reason;
 use std::collections::HashSet;
 
 use mantissa_core::{
-    Axis, CellId, CellMaker, DatasetKind, Plan, PlannedCell, Setting, SuiteInfo, Task, TaskKind, Workload,
+    Axis, Cell, CellId, CellMaker, DatasetKind, Plan, PlannedCell, Setting, SuiteInfo, Task, TaskKind,
+    Workload,
 };
 
 pub use error::PlanError;
@@ -26,7 +27,7 @@ use crate::{
 ///
 /// # Errors
 /// An override that does not apply to any workload, a filter that does not match any cell, an axis that is overridden twice, two suites
-/// with the same name, weights for another model, or too many cells.
+/// with the same name, two suites with different files for the same workload, weights for another model, or too many cells.
 pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> {
     check_options(suites, options)?;
     let mut plan = Plan {
@@ -40,6 +41,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
             workloads,
             sweeps,
         } = suite.resolved(options.profile);
+        let (data, weights) = options.provided(suite.inputs());
         let mut swept: Vec<Axis> = vec![];
         for workload in workloads {
             let sweeps = apply_overrides(sweeps, workload, options);
@@ -56,13 +58,9 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
                     workload: workload.name.clone(),
                 });
             }
-            plan_workload(
-                &mut plan,
-                &info.name,
-                with_dataset(with_model(workload, options)?, &options.data),
-                &sweeps,
-                options,
-            );
+            let workload = with_dataset(with_model(workload, options)?, &data);
+            check_files(&plan, suite, &workload, suites, options)?;
+            plan_workload(&mut plan, &info.name, workload, &sweeps, (options, &weights));
         }
         plan.suites.push(SuiteInfo {
             axes: swept,
@@ -82,7 +80,38 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
     }
 }
 
-fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Sweep], options: &PlanOptions) {
+/// Rejects a workload that an earlier suite has planned with other files, because a cell is identified by its workload and not by its files.
+fn check_files(
+    plan: &Plan,
+    suite: &Suite,
+    workload: &Workload,
+    suites: &[Suite],
+    options: &PlanOptions,
+) -> Result<(), PlanError> {
+    let cells = plan.cells.iter().map(|planned| &planned.cell);
+    let mut earlier = cells.filter(|cell| options.suite_inputs && cell.workload == *workload);
+    let files = suite.inputs().read_by(workload);
+    let has_other_files = |cell: &&Cell| {
+        let mut suites = suites.iter();
+        suites.any(|other| other.name() == cell.suite && other.inputs().read_by(workload) != files)
+    };
+    match earlier.find(has_other_files) {
+        Some(cell) => Err(PlanError::OtherFiles {
+            workload: workload.name.clone(),
+            suite: suite.name().to_owned(),
+            earlier: cell.suite.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn plan_workload(
+    plan: &mut Plan,
+    suite: &str,
+    workload: Workload,
+    sweeps: &[Sweep],
+    (options, weights): (&PlanOptions, &StartingWeights),
+) {
     // The settings of one workload are distinct, so only an equal workload of an earlier suite can contain the same cell.
     let earlier = plan
         .cells
@@ -99,7 +128,7 @@ fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Swe
         if matches_filter(&setting) {
             let cell = maker.cell(setting, seed);
             if !earlier.contains(&cell.id) {
-                let skip = skip_reason(&cell, &options.weights);
+                let skip = skip_reason(&cell, weights);
                 plan.cells.push(PlannedCell { cell, skip });
             }
         }
@@ -197,7 +226,7 @@ fn with_dataset(mut workload: Workload, provided: &[DatasetKind]) -> Workload {
 
 #[cfg(test)]
 mod tests {
-    use mantissa_core::{Backend, Cell, Profile};
+    use mantissa_core::{Backend, Profile};
 
     use super::*;
 
@@ -235,6 +264,7 @@ mod tests {
                 .iter()
                 .map(|text| crate::parse_override(text).unwrap())
                 .collect(),
+            suite_inputs: false,
             data: vec![],
             weights: StartingWeights::None,
             models: Default::default(),
@@ -323,6 +353,41 @@ mod tests {
             ..options(&[])
         };
         assert_eq!(dataset(&users), DatasetKind::Reviews);
+    }
+
+    #[test]
+    fn files_of_a_suite_are_used_if_the_options_say_so() {
+        let files =
+            "\n[inputs]\ndata.reviews = 'a.tsv'\nweights.reviews = 'a.bin'\n[[workload]]\nname = 'product'";
+        let text = SUITE.replace("[[workload]]\n        name = 'product'", files);
+        let with_files = |name: &str, text: &str| crate::parse(name, "x.toml", text).unwrap();
+        let dataset = |suite_inputs: bool| {
+            let options = PlanOptions {
+                suite_inputs,
+                ..options(&[])
+            };
+            let plan = plan(&[with_files("a", &text)], &options).unwrap();
+            match &plan.cells[0].cell.workload.task {
+                Task::Train(task) => task.dataset,
+                _ => panic!("the first workload must be a training"),
+            }
+        };
+        assert_eq!(dataset(true), DatasetKind::Reviews);
+        assert_eq!(dataset(false), DatasetKind::SyntheticReviews);
+
+        let suites = [
+            with_files("a", &text),
+            with_files("b", &text.replace("a.tsv", "b.tsv")),
+        ];
+        let both = PlanOptions {
+            suite_inputs: true,
+            ..options(&[])
+        };
+        insta::assert_snapshot!(plan(&suites, &both).unwrap_err(), @r#"
+            the suites `a` and `b` have the same workload `reviews`, but read different files
+              hint: rename the workload in one of them, or run one suite at a time
+            "#);
+        assert!(plan(&suites, &options(&[])).is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Typed access to TOML tables with spans.
 
-use std::{ops::Range, str::FromStr};
+use std::{ops::Range, path::PathBuf, str::FromStr};
 
 use mantissa_core::{UnknownName, nearest};
 use toml::{
@@ -271,6 +271,18 @@ impl<'a> Section<'a> {
             span: node.span(),
             layers: vec![table],
         })
+    }
+
+    /// Returns the path at a name that is not a fixed key.
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
+        let node = self.layers.iter().find_map(|table| table.get(name))?;
+        let path = node.get_ref().as_str().filter(|text| !text.is_empty());
+        if path.is_none() {
+            let given = self.sink.snippet(&node.span());
+            let message = format!("`{name}` takes a path, not `{given}`");
+            self.sink.error(&node.span(), message);
+        }
+        path.map(PathBuf::from)
     }
 
     /// Returns a list of tables. `title` is the title of each.

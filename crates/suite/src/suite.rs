@@ -10,6 +10,7 @@ use crate::{
     claims,
     diagnostic::{Sink, SuiteErrors},
     expect,
+    inputs::{self, SuiteInputs},
     keys::{profile, suite},
     section::Section,
     workload,
@@ -22,6 +23,7 @@ const SECONDS_PER_MINUTE: f64 = 60.0;
 pub struct Suite {
     /// Ordered like [`Profile::ALL`].
     resolved: Vec<Resolved>,
+    inputs: SuiteInputs,
     /// Content of the file.
     text: String,
 }
@@ -43,6 +45,11 @@ impl Suite {
     /// Returns the stem of the file name.
     pub fn name(&self) -> &str {
         &self.resolved[0].info.name
+    }
+
+    /// Returns the files that the workloads read unless the user names others. [`load`] resolves their paths against the folder of the suite.
+    pub fn inputs(&self) -> &SuiteInputs {
+        &self.inputs
     }
 
     /// Returns the information for the report, with the axes, the time-out and the expectations of a profile.
@@ -69,7 +76,9 @@ pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
     let text =
         read_text(path, MAX_SUITE_BYTES).map_err(|error| SuiteErrors::unreadable(label.clone(), &error))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    parse(&name, &label, &text)
+    let mut suite = parse(&name, &label, &text)?;
+    suite.inputs.resolve(path.parent().unwrap_or(Path::new("")));
+    Ok(suite)
 }
 
 /// Validates the text of a suite. `file_label`: the name of the file in errors.
@@ -95,8 +104,12 @@ pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErr
             .iter()
             .map(|profile| resolve(name, &root, *profile))
             .collect();
-        resolved.into_iter().collect::<Option<_>>().map(|resolved| Suite {
+        let resolved: Option<Vec<Resolved>> = resolved.into_iter().collect();
+        let workloads = resolved.iter().flatten().flat_map(|resolved| &resolved.workloads);
+        let inputs = inputs::read(&root, &workloads.collect::<Vec<_>>());
+        resolved.map(|resolved| Suite {
             resolved,
+            inputs,
             text: text.to_owned(),
         })
     } else {

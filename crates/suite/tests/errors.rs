@@ -52,7 +52,7 @@ fn all_errors_are_reported_in_the_order_of_the_file() {
         suites/x.toml:1:1: missing key `question` in the suite
           hint: `question` is a string: question that the suite investigates
         suites/x.toml:2:1: unknown key `qestion`
-          hint: did you mean `question`? valid: `title`, `question`, `analysis`, `references`, `timeout_minutes`, `axes`, `workload`, `expect`, `claim`, `profile`
+          hint: did you mean `question`? valid: `title`, `question`, `analysis`, `references`, `timeout_minutes`, `inputs`, `axes`, `workload`, `expect`, `claim`, `profile`
         suites/x.toml:6:8: unknown task `trian`
           hint: did you mean `train`? valid: `train`, `evaluate`, `generate`, `kernel`
         suites/x.toml:14:1: unknown axis `precison`

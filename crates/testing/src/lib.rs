@@ -33,6 +33,13 @@ pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
     found
 }
 
+/// Returns the path of a file that comes with the suites, in `suites/inputs`.
+pub fn shipped(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../suites/inputs")
+        .join(name)
+}
+
 /// Runs the body of a test, a closure, in a child process without other tests. Tests need this if they depend on
 /// process-wide state, such as launched kernels or allocated memory. Under nextest, each test already has its own
 /// process, so the body runs in place.

@@ -296,6 +296,7 @@ fn training() -> Cell {
         profile: Profile::Smoke,
         backend: Backend::Flex,
         overrides: vec![],
+        suite_inputs: false,
         data: vec![],
         weights: StartingWeights::None,
         models: Default::default(),

@@ -1,6 +1,6 @@
 //! Executes the job of a request.
 
-use std::io;
+use std::{fs, io};
 
 use mantissa_core::{CheckedOperation, Status, error_with_causes};
 use mantissa_runner::{Finished, Job, Message, Request, is_out_of_memory, oom_kills};
@@ -15,6 +15,9 @@ use crate::{
     observer::CellObserver,
     progress::{PROGRESS, TRACE_HANDLE, current_progress, peaks_so_far},
 };
+
+/// Name of the file of trained weights, next to the raw samples.
+const WEIGHTS_FILE: &str = "weights.safetensors";
 
 /// Executes the job and returns the final message.
 pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Result<Message> {
@@ -49,7 +52,11 @@ pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Re
     let sampler = Sampler::start(sources);
     // Setting the handle fails only if it is already set. It is not, because a process runs only one cell.
     let _ = TRACE_HANDLE.set(sampler.handle());
-    let mut observer = CellObserver::new(sampler, &PROGRESS);
+    let weights_file = request.save_weights.then(|| request.samples.join(WEIGHTS_FILE));
+    if weights_file.is_some() {
+        fs::create_dir_all(&request.samples)?;
+    }
+    let mut observer = CellObserver::new(sampler, &PROGRESS, weights_file);
     let result = match peer {
         Some(peer) => peer::run(&request.cell, &request.inputs, peer, &mut observer),
         None => mantissa_workloads::run(&request.cell, &request.inputs, own_model, &mut observer),

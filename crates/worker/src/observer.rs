@@ -2,6 +2,7 @@
 
 use std::{
     ops::Range,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Instant,
 };
@@ -17,6 +18,7 @@ use crate::heap;
 pub(crate) struct CellObserver<'a> {
     sampler: Sampler,
     latest: &'a Mutex<Advance>,
+    weights_file: Option<PathBuf>,
     /// Start of the measured phase, in seconds of the sampler.
     measure_start: Option<f64>,
     /// Last time at which the measured phase ended, in seconds of the sampler.
@@ -41,11 +43,12 @@ pub(crate) struct Observations {
 }
 
 impl<'a> CellObserver<'a> {
-    /// Starts observing; `latest` receives the progress.
-    pub(crate) fn new(sampler: Sampler, latest: &'a Mutex<Advance>) -> Self {
+    /// Starts observing; `latest` receives the progress, and `weights_file` the trained weights.
+    pub(crate) fn new(sampler: Sampler, latest: &'a Mutex<Advance>, weights_file: Option<PathBuf>) -> Self {
         Self {
             sampler,
             latest,
+            weights_file,
             measure_start: None,
             measure_end: None,
             phase: Phase::Prepare,
@@ -123,6 +126,10 @@ impl Observer for CellObserver<'_> {
         };
     }
 
+    fn weights_file(&self) -> Option<&Path> {
+        self.weights_file.as_deref()
+    }
+
     fn memory_peak_reached(&mut self) {
         self.peaks = Some(self.sampler.peaks());
     }
@@ -160,7 +167,7 @@ mod tests {
             total: 0,
             memory: MemorySoFar::default(),
         });
-        let mut observer = CellObserver::new(Sampler::start(vec![]), &latest);
+        let mut observer = CellObserver::new(Sampler::start(vec![]), &latest, None);
         for (phase, bytes) in steps {
             let allocator = bytes.map(|in_use| AllocatorBytes {
                 reserved: 2 * in_use,

@@ -568,20 +568,16 @@ mod tests {
         assert!((share - expected).abs() < 0.015 && counts[2] == 0, "{counts:?}");
     }
 
-    /// Returns the small model of llama2.c and its tokenizer. The files are not in the repository.
-    fn stories() -> Option<(std::path::PathBuf, crate::data::TextTokenizer)> {
-        let (weights, vocabulary) = (
-            mantissa_testing::real_data("llama_tiny/stories260K.bin")?,
-            mantissa_testing::real_data("llama_tiny/tok512.bin")?,
-        );
-        Some((weights, crate::data::TextTokenizer::open(&vocabulary).unwrap()))
+    /// Returns the small model of llama2.c and its tokenizer.
+    fn stories() -> (std::path::PathBuf, crate::data::TextTokenizer) {
+        let [weights, vocabulary] = ["stories260K.bin", "tok512.bin"]
+            .map(|file| mantissa_testing::shipped(&format!("stories/{file}")));
+        (weights, crate::data::TextTokenizer::open(&vocabulary).unwrap())
     }
 
     #[test]
     fn llama2c_model_generates_the_published_story() {
-        let Some((weights, tokenizer)) = stories() else {
-            return;
-        };
+        let (weights, tokenizer) = stories();
         let Some(page) = mantissa_testing::real_data("llama_tiny/stories260K.md") else {
             return;
         };

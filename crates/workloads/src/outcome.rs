@@ -1,6 +1,6 @@
 //! Inputs and outputs of a workload: raw measurements without statistics.
 
-use std::{fmt::Display, ops::Range, time::Instant};
+use std::{fmt::Display, ops::Range, path::Path, time::Instant};
 
 use burn::tensor::{Device, Element, Tensor, kind::Basic};
 use mantissa_core::{DataSource, Event, Executed, Phase, Samples};
@@ -20,6 +20,11 @@ pub trait Observer: Send {
     /// Returns true if the device is known to have been throttled at some time since `since`.
     fn is_throttled(&self, _since: Instant) -> bool {
         false
+    }
+
+    /// Returns the file to which the trained weights are saved; `None` if they are not saved.
+    fn weights_file(&self) -> Option<&Path> {
+        None
     }
 
     /// Returns the bytes of host memory that the program has allocated, if they are counted.

@@ -17,6 +17,7 @@ mod log;
 mod memory;
 mod observe;
 mod outcome;
+mod save;
 mod schedule;
 mod sensitivity;
 mod step;
@@ -25,7 +26,7 @@ pub(crate) mod testing;
 mod trainer;
 mod warm_up;
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use burn::tensor::Device;
 use mantissa_core::{Cell, Precision, TrainTask};
@@ -116,6 +117,11 @@ fn train_on<M: Network>(
         .events
         .extend(observe::observation_event(&trainer.log.samples.ranges));
     let test = evaluate(&trainer, &data.test, observer, Phase::Evaluate)?;
+    if let Some(path) = observer.weights_file().map(Path::to_owned) {
+        // The copies on the host are not memory of the training.
+        observer.memory_peak_reached();
+        save::save(&trainer, &path)?;
+    }
 
     if task.sensitivity && cell.setting.precision() == Precision::True32 {
         let (trials, verdict) = sensitivity::sensitivity(&mut trainer, &data.test, &test.correct, observer)?;

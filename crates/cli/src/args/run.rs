@@ -14,7 +14,7 @@ pub(crate) struct RunArguments {
     /// Vocabulary file
     ///
     /// For WordPiece, a file with one token per line. For a language model, its `tokenizer.json`, SentencePiece model, or llama2.c's `tok*.bin`.
-    /// [default: built from the training part]
+    /// [default: that of the suite, else built from the training part]
     #[arg(
         long,
         value_name = "PATH",
@@ -55,6 +55,11 @@ pub(crate) struct RunArguments {
     /// Write to this run folder [default: reports/<UTC time>-<name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Save the trained weights of every training cell
+    ///
+    /// Writes `weights.safetensors` next to the raw samples of the cell, to evaluate them later with `--weights`.
+    #[arg(long, conflicts_with = "peer")]
+    pub(crate) save_weights: bool,
     /// Run the missing cells of an earlier run
     ///
     /// The plan is read from its folder. With a larger `--repeats`, runs each cell until it has that many repeats.
@@ -63,7 +68,7 @@ pub(crate) struct RunArguments {
         value_name = "DIR",
         conflicts_with_all = [
             "suites", "all", "overrides", "filter", "retries", "order", "cool_down", "busy", "out", "dry_run",
-            "init", "precompile"
+            "init", "precompile", "save_weights"
         ]
     )]
     pub(crate) resume: Option<PathBuf>,

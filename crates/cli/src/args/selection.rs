@@ -34,10 +34,10 @@ pub(crate) struct Selection {
     /// A cell is selected if its workload or its setting contains the text.
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Read this data set [default: synthetic data]
+    /// Read this data set [default: files of the suite, else synthetic data]
     ///
-    /// Labelled reviews (an aclImdb folder; TSV, CSV or JSON lines), images (CIFAR-10's binary batches, or one folder per class) or running
-    /// text. Can be given once for each kind.
+    /// Labelled reviews (an aclImdb folder; TSV, CSV or JSON lines), images (CIFAR-10's binary batches, MNIST's files, or one folder per class)
+    /// or running text. Can be given once for each kind.
     #[arg(long, value_name = "PATH", env = "MANTISSA_DATA", hide_env_values = true)]
     pub(crate) data: Vec<PathBuf>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct Selection {
     /// Start from these weights, in all workloads or in one
     ///
     /// Formats: safetensors, whole or in shards, `.pth`, llama2.c's `.bin`, or a folder in the layout of Hugging Face, whose `config.json` sets
-    /// the size of the model. [default: seeded initialisation, in the size of the suite]
+    /// the size of the model. [default: files of the suite, else seeded initialisation]
     #[arg(
         long,
         value_name = "[WORKLOAD=]PATH",

@@ -28,6 +28,8 @@ pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Res
             cache: CACHE.into(),
             ..Inputs::default()
         },
+        suite_inputs: [].into(),
+        save_weights: false,
         repeats: 1,
         suites: [].into(),
         peer: vec![],
@@ -54,6 +56,7 @@ pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Res
         profile: Profile::Smoke,
         backend,
         overrides: vec![],
+        suite_inputs: false,
         data: vec![],
         weights: StartingWeights::None,
         models: BTreeMap::new(),

@@ -12,6 +12,7 @@ use mantissa_workloads::{MemoryEstimate, estimate};
 use crate::{
     args::{Init, Selection},
     commands::report::draw,
+    paths::RunInputs,
     printer::Printer,
     progress::cell_label,
     suites::{self, SuiteFile},
@@ -39,10 +40,11 @@ pub(crate) fn list(found: &[SuiteFile], profile: Option<Profile>, printer: &Prin
         init: Some(Init::Random),
         ..Selection::default()
     };
+    let inputs = RunInputs::new(&selection, None, found)?;
     let mut tables = vec![];
     for suite in found {
         for &profile in profiles {
-            let plan = suites::expand(slice::from_ref(suite), &selection, profile, backend)?;
+            let plan = suites::expand(slice::from_ref(suite), (&selection, &inputs), profile, backend)?;
             tables.extend(tables_of_plan(&plan).iter().map(draw));
         }
     }

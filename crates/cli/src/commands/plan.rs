@@ -2,13 +2,12 @@
 
 use anyhow::Result;
 use mantissa_core::{Plan, Profile};
-use mantissa_inputs::Inputs;
 use mantissa_runner::choose_backend;
 use mantissa_worker::Burn;
 
 use crate::{
     args::{PlanArguments, Selection},
-    paths::{self, DataRead},
+    paths::{self, DataRead, RunInputs},
     printer::Printer,
     progress::cell_label,
     suites::{self, SuiteFile},
@@ -21,12 +20,15 @@ pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     let backend = selection
         .named_backend()
         .map_or_else(|| choose_backend(&Burn, None), Ok)?;
-    let plan = suites::expand(&found, selection, suites::profile(selection, backend), backend)?;
-    print(&plan, &paths::inputs(selection)?, arguments.json, printer)
+    let inputs = RunInputs::new(selection, None, &found)?;
+    let profile = suites::profile(selection, backend);
+    let plan = suites::expand(&found, (selection, &inputs), profile, backend)?;
+    inputs.check_suite_files(&plan)?;
+    print(&plan, &inputs, arguments.json, printer)
 }
 
 /// Prints every cell, with the reason if it is skipped, and the data that each workload reads.
-pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer) -> Result<()> {
+pub(crate) fn print(plan: &Plan, inputs: &RunInputs, json: bool, printer: &Printer) -> Result<()> {
     let data = paths::data_read(inputs, plan);
     if json {
         let mut value = serde_json::to_value(plan)?;
@@ -78,7 +80,9 @@ pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer)
 pub(crate) fn list(found: Vec<SuiteFile>, printer: &Printer) -> Result<()> {
     let backend = choose_backend(&Burn, None)?;
     let mut lines = vec![];
+    let selection = Selection::default();
     for suite_file in &found {
+        let inputs = RunInputs::new(&selection, None, std::slice::from_ref(suite_file))?;
         lines.push(format!(
             "{}  {}",
             suite_file.path.display(),
@@ -93,7 +97,7 @@ pub(crate) fn list(found: Vec<SuiteFile>, printer: &Printer) -> Result<()> {
                 .collect();
             let plan = suites::expand(
                 std::slice::from_ref(suite_file),
-                &Selection::default(),
+                (&selection, &inputs),
                 profile,
                 backend,
             )?;

@@ -36,6 +36,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         profile: Profile::Smoke,
         backend,
         overrides,
+        suite_inputs: false,
         data: vec![],
         weights: StartingWeights::None,
         models: BTreeMap::new(),
@@ -50,6 +51,8 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
                 cache: CACHE.into(),
                 ..Inputs::default()
             },
+            suite_inputs: [].into(),
+            save_weights: false,
             repeats: 1,
             suites: [].into(),
             peer: vec![],

@@ -1,7 +1,6 @@
 //! `mantissa run`.
 
 use anyhow::{Result, bail};
-use mantissa_inputs::Inputs;
 use mantissa_runner::{
     Busy, Finish, Order, Policy, Precompiled, Progress as _, ProgressEvent, RunSettings, Start, Stop,
     choose_backend, default_repeats, planned, precompile, prepare_threads, resume, start, this_command,
@@ -12,7 +11,7 @@ use crate::{
     args::{BusyChoice, OrderChoice, Precompile, RunArguments},
     commands::{plan, report},
     exit::Exit,
-    paths,
+    paths::{self, RunInputs},
     printer::Printer,
     progress::Bar,
     suites::{self, SuiteFile},
@@ -117,11 +116,18 @@ fn skipped_suites(finish: &Finish, selected_by_name: bool, printer: &Printer) ->
 pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>> {
     let selection = &arguments.selection;
     let found = suites::select(selection)?;
-    let inputs = inputs(arguments)?;
+    let inputs = RunInputs::new(selection, arguments.vocabulary.as_deref(), &found)?;
     let backend = choose_backend(&Burn, selection.named_backend())?;
     let profile = suites::profile(selection, backend);
-    let plan = planned(&Burn, suites::expand(&found, selection, profile, backend)?);
-    paths::check_vocabulary(&inputs, &plan)?;
+    let plan = planned(
+        &Burn,
+        suites::expand(&found, (selection, &inputs), profile, backend)?,
+    );
+    paths::check_vocabulary(&inputs.given, &plan)?;
+    inputs.check_suite_files(&plan)?;
+    if arguments.save_weights {
+        paths::check_save_weights(&plan)?;
+    }
     if arguments.dry_run {
         plan::print(&plan, &inputs, arguments.json, printer)?;
         return Ok(None);
@@ -136,7 +142,9 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     let settings = RunSettings {
         peer: peer(arguments)?,
         backend,
-        inputs,
+        inputs: inputs.given,
+        suite_inputs: inputs.by_suite,
+        save_weights: arguments.save_weights,
         directory: std::env::current_dir()
             .ok()
             .filter(|path| path.to_str().is_some()),
@@ -188,16 +196,6 @@ fn policy(arguments: &RunArguments) -> Policy {
         },
         retries: arguments.retries.unwrap_or(default.retries),
     }
-}
-
-fn inputs(arguments: &RunArguments) -> Result<Inputs> {
-    if let Some(path) = &arguments.vocabulary {
-        paths::check_exists("--vocabulary", path)?;
-    }
-    Ok(Inputs {
-        vocabulary: arguments.vocabulary.clone(),
-        ..paths::inputs(&arguments.selection)?
-    })
 }
 
 /// Returns the name of the run folder, without its time.

@@ -28,6 +28,12 @@ pub struct RunSettings {
     pub backend: Backend,
     /// Paths of data, weights and vocabulary as on the command line.
     pub inputs: Inputs,
+    /// Files of suites, by suite. They replace `inputs` for the cells of the suite. Empty if the command line names files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub suite_inputs: BTreeMap<String, Inputs>,
+    /// True if the trained weights of every training cell are saved.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub save_weights: bool,
     /// Base folder of relative paths. Absent in runs of earlier versions, whose paths are relative to the current
     /// directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,9 +56,9 @@ impl RunSettings {
     /// # Errors
     /// A path is not UTF-8.
     pub(crate) fn check_paths(&self) -> Result<(), RunError> {
-        let paths = self.inputs.data.values().chain(self.inputs.weights.values());
-        let paths = paths.chain(&self.inputs.vocabulary).chain(self.suites.values());
-        match paths.into_iter().find(|path| path.to_str().is_none()) {
+        let inputs = self.suite_inputs.values().chain([&self.inputs]);
+        let mut paths = inputs.flat_map(Inputs::paths).chain(self.suites.values());
+        match paths.find(|path| path.to_str().is_none()) {
             None => Ok(()),
             Some(path) => Err(RunError::Input(format!(
                 "the path `{}` is not UTF-8, so `{SETTINGS_FILE}` cannot store it\n  hint: rename the file",
@@ -63,13 +69,19 @@ impl RunSettings {
 
     /// Returns [`inputs`](Self::inputs) with relative paths resolved against [`directory`](Self::directory).
     pub fn resolved_inputs(&self) -> Inputs {
-        let mut inputs = self.inputs.clone();
-        let Some(directory) = &self.directory else {
-            return inputs;
-        };
-        let paths = inputs.data.values_mut().chain(inputs.weights.values_mut());
-        let paths = paths.chain(&mut inputs.vocabulary);
-        paths.for_each(|path| *path = directory.join(&path));
+        self.resolved(&self.inputs)
+    }
+
+    /// Returns the inputs of the cells of a suite, with relative paths resolved against [`directory`](Self::directory).
+    pub fn resolved_inputs_of(&self, suite: &str) -> Inputs {
+        self.resolved(self.suite_inputs.get(suite).unwrap_or(&self.inputs))
+    }
+
+    fn resolved(&self, inputs: &Inputs) -> Inputs {
+        let mut inputs = inputs.clone();
+        if let Some(directory) = &self.directory {
+            inputs.paths_mut().for_each(|path| *path = directory.join(&path));
+        }
         inputs
     }
 }
@@ -101,9 +113,11 @@ fn read_settings(run: &RunReader, path: &Path) -> Result<RunSettings, RunError> 
             settings.repeats
         )));
     }
-    check_names(settings.suites.keys(), &path)?;
+    check_names(settings.suites.keys().chain(settings.suite_inputs.keys()), &path)?;
     // The run folder may come from an untrusted source, so do not use a cache that it names.
-    settings.inputs.cache = CACHE.into();
+    for inputs in settings.suite_inputs.values_mut().chain([&mut settings.inputs]) {
+        inputs.cache = CACHE.into();
+    }
     Ok(settings)
 }
 

@@ -58,6 +58,18 @@ pub enum PlanError {
         /// The shared name.
         name: String,
     },
+    /// Two suites have the same workload, but different files for it.
+    #[error(
+        "the suites `{earlier}` and `{suite}` have the same workload `{workload}`, but read different files\n  hint: rename the workload in one of them, or run one suite at a time"
+    )]
+    OtherFiles {
+        /// Name of the workload.
+        workload: String,
+        /// The later suite.
+        suite: String,
+        /// The earlier suite.
+        earlier: String,
+    },
     /// The weights are for another model than the workload's.
     #[error(
         "workload `{workload}` has the model `{wanted}`, but its weights are for the model `{given}`\n  hint: pass weights to a single workload with `--weights WORKLOAD=PATH`"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mantissa_core::{Backend, DatasetKind, Model, Profile};
 
-use crate::axes::Sweep;
+use crate::{SuiteInputs, axes::Sweep};
 
 /// Options of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,8 @@ pub struct PlanOptions {
     pub backend: Backend,
     /// Sweeps that replace those of the suites, parsed by [`crate::parse_override`].
     pub overrides: Vec<Sweep>,
+    /// True if suites with `[inputs]` read their own files instead of `data` and `weights`.
+    pub suite_inputs: bool,
     /// Kinds of data that the user provides. Any other kind is replaced by its synthetic generator.
     pub data: Vec<DatasetKind>,
     /// Workloads that start from given weights.
@@ -37,6 +39,20 @@ pub enum StartingWeights {
     All,
     /// Workloads with these names.
     Of(Vec<String>),
+}
+
+impl PlanOptions {
+    /// Returns the kinds of data and the weights that the workloads of a suite have.
+    pub(super) fn provided(&self, files: &SuiteInputs) -> (Vec<DatasetKind>, StartingWeights) {
+        if !self.suite_inputs || files.is_empty() {
+            return (self.data.clone(), self.weights.clone());
+        }
+        let workloads = files.weights.keys().cloned().collect();
+        (
+            files.data.keys().copied().collect(),
+            StartingWeights::Of(workloads),
+        )
+    }
 }
 
 impl StartingWeights {

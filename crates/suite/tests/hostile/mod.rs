@@ -118,6 +118,7 @@ fn plan_with_too_many_cells_is_rejected() {
         profile: mantissa_core::Profile::Smoke,
         backend: Backend::Flex,
         overrides: vec![],
+        suite_inputs: false,
         data: vec![],
         weights: mantissa_suite::StartingWeights::None,
         models: Default::default(),

@@ -28,6 +28,7 @@ pub fn suite(bytes: &[u8]) -> Result<(), String> {
             profile,
             backend: Backend::Flex,
             overrides: vec![],
+            suite_inputs: false,
             data: vec![],
             weights: StartingWeights::Random,
             models: Default::default(),
