@@ -1,24 +1,46 @@
 //! `summary.md`: the report for pull requests and chats.
 
-use std::{fmt::Write as _, iter};
+use std::fmt::Write as _;
 
 use crate::{
-    Banner, Group, Report, Run,
+    Banner, Group, Report,
     banner::origin,
-    claims,
     figures::shown_of,
-    memory_breakdown::{MemoryTable, memory_table},
+    overview::{self, Overview},
+    pages::{Layout, PageFiles},
     setting::SettingResult,
     table::{Align, Column, Field, columns, published_baseline},
     view::Suite,
 };
 
-/// Renders the results as GitHub-flavoured Markdown.
+/// Maximum number of settings in all tables together. GitHub rejects comments of more than 65,536 characters.
+const MAX_ROWS: usize = 120;
+/// Minimum number of settings per table.
+const MIN_ROWS: usize = 5;
+
+/// Renders `summary.md` as GitHub-flavoured Markdown: an overview if the run has several suites, and a table per suite.
 pub fn markdown(report: &Report<'_>) -> String {
+    let files = PageFiles::new(report, Layout::PagePerSuite);
+    summary(report, &Overview::new(report), &files)
+}
+
+/// Renders [`markdown`] with links to the pages of a report.
+pub(crate) fn summary(report: &Report<'_>, overview: &Overview, files: &PageFiles) -> String {
     let mut out = heading(report);
     banners(&mut out, &report.banners);
-    for suite in &report.suites {
-        section(&mut out, report.run, suite, report.rows_shown());
+    if report.suites.len() > 1 {
+        overview::markdown(&mut out, overview, files);
+    }
+    let max_rows = (MAX_ROWS / report.suites.len().max(1)).max(MIN_ROWS);
+    for answer in &overview.suites {
+        let suite = &report.suites[answer.suite];
+        section(&mut out, suite, &suite.groups[answer.group], max_rows);
+        let link = files.link(answer.suite);
+        let claims = match suite.claims.len() {
+            0 => "",
+            _ => ", and the tested claims of articles",
+        };
+        paragraph(&mut out, &format!("[All tables and figures{claims}]({link})"));
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
@@ -47,32 +69,32 @@ pub(crate) fn banners(out: &mut String, banners: &[Banner]) {
     }
 }
 
-fn section(out: &mut String, run: &Run, suite: &Suite<'_>, max_rows: usize) {
+/// Renders the question, the results of all workloads, and the table of one of them.
+fn section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max_rows: usize) {
     paragraph(out, &format!("## {}", escape(&suite.info.title)));
     paragraph(out, &format!("*{}*", escape(suite.info.question.trim())));
     banners(out, &suite.banners);
     for group in &suite.groups {
-        if suite.groups.len() > 1 {
-            paragraph(out, &format!("### {}", escape(group.workload)));
-        }
-        paragraph(out, &escape(&group.answer.join(" ")));
-        let shown = group.shown(max_rows);
-        if let Some(text) = shown_of(shown.len(), group.comparisons.len()) {
-            paragraph(
-                out,
-                &format!("The table is {text} settings; `results.csv` contains all of them."),
-            );
-        }
-        // If all cells were skipped for the same reason, the answer above already states it.
-        if group.common_skip_reason().is_none() {
-            table(out, suite, group, &columns(group), &shown);
-        }
-        paragraph(out, &escape(&group.notes.join(" ")));
-        if let Some(table) = memory_table(group, &shown).filter(|table| table.estimated) {
-            memory(out, &table);
-        }
+        let workload = match suite.groups.len() {
+            1 => String::new(),
+            _ => format!("**{}**: ", escape(group.workload)),
+        };
+        paragraph(out, &format!("{workload}{}", escape(&group.answer.join(" "))));
     }
-    claims(out, run, suite);
+    // If all cells were skipped for the same reason, the headline above already states it.
+    if tabulated.common_skip_reason().is_some() {
+        return;
+    }
+    let shown = tabulated.shown(max_rows);
+    if let Some(text) = shown_of(shown.len(), tabulated.comparisons.len()) {
+        let text = format!("The table is {text} settings; `results.csv` contains all of them.");
+        paragraph(out, &text);
+    }
+    if suite.groups.len() > 1 {
+        paragraph(out, &format!("Table of {}:", escape(tabulated.workload)));
+    }
+    table(out, suite, tabulated, &columns(tabulated), &shown);
+    paragraph(out, &escape(&tabulated.notes.join(" ")));
     for reference in &suite.references {
         paragraph(
             out,
@@ -84,10 +106,6 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, max_rows: usize) {
                 reference.url
             ),
         );
-        for note in &reference.notes {
-            let _ = writeln!(out, "- {}", escape(note));
-        }
-        out.push('\n');
     }
 }
 
@@ -139,70 +157,6 @@ pub(crate) fn table(
         }
     }
     out.push('\n');
-}
-
-/// Renders the claims of articles with their verdicts.
-fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
-    if suite.claims.is_empty() {
-        return;
-    }
-    paragraph(out, "Claims of the articles, tested here:");
-    row(
-        out,
-        ["claim", "verdict", "tested as"].map(str::to_owned).into_iter(),
-    );
-    row(out, ["---"; 3].map(str::to_owned).into_iter());
-    for verdict in &suite.claims {
-        let source = &verdict.claim.source;
-        let hardware = source
-            .hardware
-            .as_ref()
-            .map(|hardware| format!(", on {hardware}"));
-        let says = format!(
-            "{} ({}{} <{}>)",
-            escape(&verdict.claim.says),
-            escape(&source.title),
-            escape(&hardware.unwrap_or_default()),
-            address(&source.url),
-        );
-        let lines = iter::once(&verdict.tested_as)
-            .chain(&verdict.evidence)
-            .chain(&verdict.remarks);
-        let tested: Vec<String> = lines.map(|line| escape(line)).collect();
-        let text = match verdict.tests.is_empty() {
-            true => escape(&verdict.verdict),
-            false => format!(
-                "{} ({})",
-                escape(&verdict.verdict),
-                escape(&verdict.tests.join("; "))
-            ),
-        };
-        row(out, [says, text, tested.join("<br>")].into_iter());
-    }
-    out.push('\n');
-    paragraph(out, &escape(&claims::heading(run)));
-}
-
-/// Removes characters that would end the brackets of a link or the field of a table.
-fn address(url: &str) -> String {
-    url.replace(['<', '>', '|', ' ', '\n', '\r', '\\'], "")
-}
-
-/// Renders the memory table.
-fn memory(out: &mut String, table: &MemoryTable) {
-    paragraph(out, "Memory breakdown, measured and estimated:");
-    let titles = iter::once("setting").chain(table.headings.iter().copied());
-    row(out, titles.map(escape));
-    let alignments = table.headings.iter().map(|_| "---:");
-    row(out, iter::once("---").chain(alignments).map(str::to_owned));
-    for (label, fields) in &table.lines {
-        row(
-            out,
-            iter::once(escape(label)).chain(fields.iter().map(field_text)),
-        );
-    }
-    out.push('\n');
-    paragraph(out, &escape(&table.remarks.join(" ")));
 }
 
 pub(crate) fn field_text(field: &Field) -> String {

@@ -12,22 +12,36 @@ use crate::{
     Figure, Report, ReportError, Run,
     export::csv_to,
     figures::{each_figure, font_faces},
-    html, markdown,
+    html::Pages,
+    markdown::summary,
+    overview::Overview,
+    pages::{Layout, PageFiles, remove_stale},
 };
 
 /// Files written by [`render`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// The page.
+    /// The page to open first.
     pub html: PathBuf,
-    /// Every file, the page included.
+    /// Every file, the pages included.
     pub files: Vec<PathBuf>,
 }
 
-/// Writes `report.html`, `results.csv`, `summary.md` and `figures/*.{svg,png}` below `folder`, which is created if missing.
-/// Replaces earlier renderings and leaves other files in the folder alone.
+/// Writes the pages, `results.csv`, `summary.md` and `figures/*.{svg,png}` below `folder`, which is created if missing. A run of several
+/// suites has an overview in `index.html` and a page per suite in `suites/*.html`, a run of one suite has `report.html`.
+/// Replaces earlier renderings, removes pages of earlier renderings that this one does not have, and leaves other files in the folder alone.
 pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
+    render_as(run, folder, Layout::PagePerSuite)
+}
+
+/// Writes the files of [`render`], but all pages as one `report.html`.
+pub fn render_single_file(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
+    render_as(run, folder, Layout::SingleFile)
+}
+
+fn render_as(run: &Run, folder: &Path, layout: Layout) -> Result<Rendered, ReportError> {
     let report = Report::new(run)?;
+    let (files, overview) = (PageFiles::new(&report, layout), Overview::new(&report));
     let mut writer = Writer::new(folder);
     writer.stream("results.csv", |file| csv_to(&report, file))?;
     let (mut drawn, mut svgs) = (Vec::new(), Vec::new());
@@ -37,9 +51,15 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
         Ok(())
     })?;
     let pictures: Vec<_> = drawn.iter().zip(svgs).collect();
-    writer.write("summary.md", markdown(&report).as_bytes())?;
-    writer.write("report.html", html(&report, &pictures)?.as_bytes())?;
-    Ok(writer.finish("report.html"))
+    writer.write("summary.md", summary(&report, &overview, &files).as_bytes())?;
+    let pages = Pages::new(&report, &files, &pictures)?;
+    for (index, file) in files.suites().iter().enumerate() {
+        writer.write(file, pages.suite(index)?.as_bytes())?;
+    }
+    writer.write(files.first(), pages.first(&overview)?.as_bytes())?;
+    let rendered = writer.finish(files.first());
+    remove_stale(folder, &rendered.files)?;
+    Ok(rendered)
 }
 
 /// Writes the files of a report below a folder, one at a time. For a large run, all of them together would dominate the memory use.

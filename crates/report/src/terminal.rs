@@ -94,14 +94,14 @@ fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
 }
 
 /// Replaces control characters, which could colour the text, move the cursor or end the line.
-fn strip_control(text: &str) -> String {
+pub(crate) fn strip_control(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
 /// Shortens a text to at most `room` characters.
-fn shorten(text: &str, room: usize) -> String {
+pub(crate) fn shorten(text: &str, room: usize) -> String {
     match text.chars().count() > room {
         true => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
         false => text.to_owned(),

@@ -8,9 +8,7 @@ use mantissa_core::{
     Executed, ExecutedVerdict, LlamaSize, Metric, MetricName, Model, ResNetSize, Samples, Status, Task,
     Workload,
 };
-use mantissa_report::{
-    Budget, OverallVerdict, Report, Run, advise, figures, html, markdown, terminal_tables,
-};
+use mantissa_report::{Budget, OverallVerdict, Report, Run, advise, figures, html, json, terminal_tables};
 
 fn values(pairs: &[(Axis, &str)]) -> BTreeMap<Axis, AxisValue> {
     pairs
@@ -139,9 +137,10 @@ fn run_with_claims() -> Run {
 #[test]
 fn claims_match_the_snapshot() {
     let run = run_with_claims();
-    let summary = markdown(&Report::new(&run).unwrap());
-    let (_, claims) = summary.split_once("Claims of the articles").unwrap();
-    insta::assert_snapshot!(claims);
+    let report = json(&Report::new(&run).unwrap()).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let claims = &report["suites"][0]["claims"];
+    insta::assert_snapshot!(serde_json::to_string_pretty(claims).unwrap());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod budget;
 mod choice;
+mod conclusion;
 mod gaps;
 mod json;
 mod recommendations;
@@ -12,8 +13,9 @@ mod text;
 mod tokens;
 mod work;
 
+pub(crate) use conclusion::{Concluded, Conclusion, conclusions};
 pub(crate) use recommendations::recommendations;
-pub(crate) use sentences::accuracy_change;
+pub(crate) use sentences::{accuracy_change, memory_text};
 
 pub use budget::{Budget, BudgetError, Goal, parse_error, parse_memory, parse_points};
 pub use json::{Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice, advise};

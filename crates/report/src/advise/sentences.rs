@@ -6,6 +6,7 @@ use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
 use super::{
     Budget, Goal,
     choice::{Assessed, Choice, cheapest},
+    conclusion::leanest,
     tokens,
 };
 use crate::{
@@ -398,21 +399,10 @@ fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal
 
 /// Names the setting within the budget with the least memory, if it saves a relevant share and is not the chosen one.
 fn least_memory(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
-    /// Memory ratio below which a saving is reported.
-    const MAX_REPORTED_RATIO: f64 = 0.95;
-    let ratio = |index: usize| {
-        choice.assessed[index]
-            .candidate
-            .memory_ratio()
-            .map(|ratio| ratio.value)
-    };
-    let within = (0..choice.assessed.len()).filter(|index| choice.assessed[*index].is_within_budget());
-    let known = within.filter_map(|index| Some((index, ratio(index)?)));
-    let (least, ratio) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let least = leanest(choice).filter(|least| Some(*least) != choice.chosen)?;
     let candidate = &choice.assessed[least].candidate;
     let base = choice.assessed.iter().find(|one| one.candidate.is_baseline())?;
-    let is_relevant = Some(least) != choice.chosen && ratio < MAX_REPORTED_RATIO;
-    is_relevant.then_some(format!(
+    Some(format!(
         "{} needs the least memory: {} that of {}.",
         candidate.label,
         memory_text(group.memory?, candidate.memory_ratio()?),

@@ -1,4 +1,4 @@
-//! Exports the tables of `summary.md` with all rows, as GitHub-flavoured Markdown.
+//! Exports the tables of all workloads with all rows, as GitHub-flavoured Markdown.
 
 use mantissa_core::MetricName;
 

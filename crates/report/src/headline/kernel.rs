@@ -10,6 +10,37 @@ use crate::{
     shape, units,
 };
 
+/// Settings of a kernel at the largest size that finished.
+#[derive(Debug)]
+pub(crate) struct LargestSize<'g, 'a> {
+    /// The size.
+    pub size: u32,
+    /// Settings with a finished cell of this size, in plan order.
+    pub settings: Vec<SettingResult<'g, 'a>>,
+    /// Fastest setting relative to its baseline (see [`fastest`]).
+    pub fastest: SettingResult<'g, 'a>,
+    /// Baseline of the fastest setting; `None` if it is the baseline itself.
+    pub base: Option<SettingResult<'g, 'a>>,
+}
+
+impl<'g, 'a> LargestSize<'g, 'a> {
+    /// Finds the largest size of a kernel with a finished cell; `None` if no cell of it has a speed.
+    pub fn of(group: &'g Group<'a>) -> Option<Self> {
+        let measured = group.ok().filter(|row| row.metrics.contains_key(&group.speed));
+        let size = measured.map(|row| row.cell.setting.size()).max()?;
+        let settings = SettingResult::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
+        let fastest = fastest(&settings)?.clone();
+        let is_base = |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == fastest.work();
+        let base = settings.iter().find(is_base).filter(|_| !fastest.is_baseline());
+        Some(Self {
+            size,
+            base: base.cloned(),
+            fastest,
+            settings,
+        })
+    }
+}
+
 /// Returns the sentences about the fastest setting of a kernel at its largest size, and about its errors.
 pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     let Some(kernel) = group
@@ -19,20 +50,17 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let sizes = group.ok().filter(|row| row.metrics.contains_key(&group.speed));
-    let Some(size) = sizes.map(|row| row.cell.setting.size()).max() else {
+    let Some(largest) = LargestSize::of(group) else {
         return Vec::new();
     };
-    let all = SettingResult::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
-    let settings: Vec<_> = all
-        .iter()
-        .filter(|setting| setting.failure().is_none())
-        .cloned()
-        .collect();
-    let Some(fastest) = fastest(&settings) else {
-        return Vec::new();
-    };
-    let at_size = shape::at_size(kernel, size);
+    let LargestSize {
+        size,
+        settings,
+        fastest,
+        base,
+    } = &largest;
+    let base = base.as_ref();
+    let at_size = shape::at_size(kernel, *size);
     let label = |row: &Row<'_>| group.label(row, &[Axis::Size, Axis::Seed]);
     let shown = |metric: MetricName, setting: &SettingResult<'_, '_>| {
         let value = setting.value(metric);
@@ -43,11 +71,8 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     };
     let speed = |setting: &SettingResult<'_, '_>| shown(group.speed, setting);
     let error = |setting: &SettingResult<'_, '_>| shown(MetricName::RelativeError, setting);
-    let base = all
-        .iter()
-        .find(|other| other.is_baseline() && other.work() == fastest.work());
     let ratio = fastest.speed_up().map(ratio_text).unwrap_or_default();
-    let mut sentences = vec![match base.filter(|_| !fastest.is_baseline()) {
+    let mut sentences = vec![match base {
         Some(base) if fastest.speed_up().is_some_and(|ratio| ratio.value > 1.0) => format!(
             "{at_size}, {} {}: {}, {ratio} the speed of {} ({}), at a relative error of {} instead of {}.",
             label(fastest.row()),
@@ -79,6 +104,7 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     let largest = |setting: &SettingResult<'_, '_>| setting.maximum(MetricName::RelativeError);
     let with_error = settings
         .iter()
+        .filter(|setting| setting.failure().is_none())
         .filter_map(|setting| Some((setting, largest(setting)?)));
     if let Some((worst, value)) = with_error.max_by(|a, b| a.1.total_cmp(&b.1)) {
         sentences.push(format!(
@@ -105,7 +131,7 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
 }
 
 /// Returns the setting with the highest speed relative to its baseline. Settings shown to be faster take precedence, then settings other than
-/// baselines.
+/// baselines. Skips settings with a seed that did not finish.
 fn fastest<'s, 'g, 'a>(settings: &'s [SettingResult<'g, 'a>]) -> Option<&'s SettingResult<'g, 'a>> {
     let key = |setting: &SettingResult<'_, '_>| {
         let speed = setting.speed_up()?.value;
@@ -115,9 +141,8 @@ fn fastest<'s, 'g, 'a>(settings: &'s [SettingResult<'g, 'a>]) -> Option<&'s Sett
             speed,
         ))
     };
-    let known = settings
-        .iter()
-        .filter_map(|setting| Some((key(setting)?, setting)));
+    let finished = settings.iter().filter(|setting| setting.failure().is_none());
+    let known = finished.filter_map(|setting| Some((key(setting)?, setting)));
     let best = known.max_by(|((a_shown, a_other, a), _), ((b_shown, b_other, b), _)| {
         (a_shown, a_other).cmp(&(b_shown, b_other)).then(a.total_cmp(b))
     });

@@ -3,6 +3,8 @@
 mod kernel;
 mod seeds;
 
+pub(crate) use kernel::LargestSize;
+
 use mantissa_core::{Status, TaskKind};
 
 use crate::{Group, Row, advise, memory_parts, setting::SettingResult, units};

@@ -33,12 +33,21 @@ pub(super) fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_
 /// Returns the label that distinguishes a row's setting from others that do the same work, or its precision if no axis varies.
 pub(crate) fn label_within_work(group: &Group<'_>, row: &Row<'_>) -> String {
     let left_out = [&WORK_AXES[..], &[Axis::Seed]].concat();
-    let (setting, precision) = (&row.cell.setting, row.cell.setting.precision());
-    if !group.axes.iter().all(|axis| left_out.contains(axis)) {
-        return group.label(row, &left_out);
+    match group.axes.iter().all(|axis| left_out.contains(axis)) {
+        true => precision_label(row),
+        false => group.label(row, &left_out),
     }
+}
+
+/// Returns the label of a row's precision setting: `bf16-mixed · high`, or `bf16-true` if the precision allows only `highest`.
+pub(crate) fn precision_label(row: &Row<'_>) -> String {
+    let (setting, precision) = (&row.cell.setting, row.cell.setting.precision());
     match setting.get(Axis::Matmul) {
-        Some(matmul) if precision.allows(MatmulPrecision::High) => format!("{precision} · {matmul}"),
+        Some(matmul)
+            if precision.allows(MatmulPrecision::High) || setting.matmul() != MatmulPrecision::Highest =>
+        {
+            format!("{precision} · {matmul}")
+        }
         _ => precision.name().to_owned(),
     }
 }

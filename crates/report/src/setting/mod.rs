@@ -8,7 +8,7 @@ mod spot;
 
 pub(crate) use accuracy_verdict::AccuracyVerdict;
 pub(crate) use comparison::{Comparison, SPEED_THRESHOLD, compare, has_accuracy, speeds};
-pub(crate) use label::{WORK_AXES, label_within_work};
+pub(crate) use label::{WORK_AXES, label_within_work, precision_label};
 pub(crate) use ratio_text::{certainty, ratio_text};
 pub(crate) use spot::Spot;
 

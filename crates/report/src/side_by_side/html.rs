@@ -133,6 +133,6 @@ fn table_page<'a>(
         lines: shown.iter().map(|line| fields(table, line)).collect(),
         headings,
         capped: shown_of(shown.len(), table.lines.len()),
-        figure: figure.map(|(figure, svg)| picture(figure, svg)),
+        figure: figure.map(|(figure, svg)| picture(figure, svg, "")),
     }
 }

@@ -1,20 +1,17 @@
-//! `report.html`: one self-contained file for light and dark screens.
+//! Section of a suite on a page.
 
-use mantissa_core::{FloatClass, Format, Status, command_line};
-use minijinja::{Environment, value::Serde};
+use mantissa_core::Status;
 use serde::Serialize;
 
+use super::{Picture, picture};
 use crate::{
-    Banner, ClaimVerdict, Figure, Group, Report, ReportError, Row, Run,
-    banner::this_machine,
+    Banner, ClaimVerdict, Figure, Group, Report, Row, Run,
     cell_details::Cells,
     claims,
-    facts::facts,
-    figures::{font_faces, settings_of, shown_of},
+    figures::{settings_of, shown_of},
     memory_breakdown::{MemoryTable, memory_table},
     setting::SettingResult,
     table::{Align, Column, Field, columns, published_baseline},
-    units,
     view::Suite,
 };
 
@@ -69,13 +66,6 @@ struct GroupPage<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Picture<'a> {
-    id: &'a str,
-    caption: &'a str,
-    svg: &'a str,
-}
-
-#[derive(Serialize)]
 struct Source<'a> {
     source: &'a str,
     url: &'a str,
@@ -100,7 +90,7 @@ struct ClaimLine<'a> {
 }
 
 #[derive(Serialize)]
-struct SuitePage<'a> {
+pub(super) struct SuiteSection<'a> {
     anchor: String,
     title: &'a str,
     question: &'a str,
@@ -114,97 +104,19 @@ struct SuitePage<'a> {
     references: Vec<Source<'a>>,
 }
 
-#[derive(Serialize)]
-struct Page<'a> {
-    css: String,
-    js: &'static str,
-    name: &'a str,
-    machine: String,
-    backend: &'static str,
-    profile: &'static str,
-    started: &'a str,
-    banners: &'a [Banner],
-    tally: String,
-    capped: bool,
-    suites: Vec<SuitePage<'a>>,
-    /// JSON, escaped for a script element.
-    cells: String,
-    formats: Option<Picture<'a>>,
-    finfo: Vec<FormatLine>,
-    environment: Vec<(&'static str, String)>,
-    missing: &'a [String],
-    missing_samples: &'a [String],
-    command: String,
-    version: &'a str,
-}
-
-/// Renders the page. `figures` contains each figure with its SVG.
-pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String, ReportError> {
-    let run = report.run;
-    let mut cells = Cells::default();
-    let suites = report.suites.iter().enumerate();
-    let suites = suites
-        .map(|(index, suite)| suite_page(report, suite, index, figures, &mut cells))
-        .collect();
-    let page = Page {
-        css: font_faces() + include_str!("../assets/page.css"),
-        js: include_str!("../assets/page.js"),
-        name: &run.name,
-        machine: this_machine(run),
-        backend: run.environment.backend.name(),
-        profile: run.plan.profile.name(),
-        started: &run.environment.started,
-        banners: &report.banners,
-        tally: tally(report),
-        capped: report
-            .suites
-            .iter()
-            .flat_map(|suite| &suite.groups)
-            .any(|group| group.comparisons.len() > report.rows_shown()),
-        suites,
-        cells: cells.json().map_err(ReportError::Cells)?,
-        formats: figures
-            .iter()
-            .find(|(figure, _)| figure.suite.is_none())
-            .map(|(figure, svg)| picture(figure, svg)),
-        finfo: finfo(),
-        environment: facts(run),
-        missing: &run.environment.missing,
-        missing_samples: &run.missing_samples,
-        command: command_line(&run.environment.command),
-        version: &run.environment.fingerprint.mantissa,
-    };
-    let mut environment = Environment::new();
-    add_macros(&mut environment)?;
-    environment.add_template("page.html", include_str!("../assets/page.html"))?;
-    Ok(environment.get_template("page.html")?.render(Serde(&page))?)
-}
-
-/// Adds the macros that all pages use.
-pub(crate) fn add_macros(environment: &mut Environment<'_>) -> Result<(), minijinja::Error> {
-    environment.add_template("macros.html", include_str!("../assets/macros.html"))
-}
-
-pub(crate) fn picture<'a>(figure: &'a Figure, svg: &'a str) -> Picture<'a> {
-    Picture {
-        id: &figure.id,
-        caption: &figure.caption,
-        svg,
-    }
-}
-
-fn suite_page<'a>(
+/// Returns the section of a suite. `root` is the path from the page to the folder of the report, with a slash unless it is empty.
+pub(super) fn section<'a>(
     report: &Report<'_>,
     suite: &'a Suite<'_>,
-    index: usize,
-    figures: &'a [(&'a Figure, String)],
+    anchor: String,
+    (root, figures): (&'static str, &'a [(&'a Figure, String)]),
     cells: &mut Cells,
-) -> SuitePage<'a> {
+) -> SuiteSection<'a> {
     let pictures = |folded: bool| {
         let these = figures.iter().filter(move |(figure, _)| {
             figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
         });
-        these.map(|(figure, svg)| picture(figure, svg)).collect()
+        these.map(|(figure, svg)| picture(figure, svg, root)).collect()
     };
     let paragraphs = suite
         .info
@@ -218,8 +130,8 @@ fn suite_page<'a>(
         hardware: &reference.hardware,
         notes: &reference.notes,
     });
-    SuitePage {
-        anchor: format!("suite-{index}"),
+    SuiteSection {
+        anchor,
         title: &suite.info.title,
         question: suite.info.question.trim(),
         analysis: paragraphs.collect(),
@@ -345,58 +257,4 @@ fn class(setting: &SettingResult<'_, '_>) -> String {
     let is_unexpected = setting.seeds.iter().any(|row| !row.unexpected.is_empty());
     let unexpected = if is_unexpected { " unexpected" } else { "" };
     format!("{}{unexpected}", status.name())
-}
-
-/// Counts the rows by status: `12 ok · 1 diverged · 3 skipped`.
-fn tally(report: &Report<'_>) -> String {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for (_, row) in report.rows() {
-        let name = row.status_name();
-        match counts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name, 1)),
-        }
-    }
-    let texts = counts
-        .into_iter()
-        .map(|(name, count)| format!("{} {name}", units::count(count as u64)));
-    texts.collect::<Vec<_>>().join(" · ")
-}
-
-#[derive(Serialize)]
-struct FormatLine {
-    name: &'static str,
-    fields: Vec<String>,
-}
-
-/// Returns a line per number format: its sizes, its limits, and the results of rounding three numbers to it.
-fn finfo() -> Vec<FormatLine> {
-    let rounded_text = |format: Format, x: f64| match format.round(x) {
-        rounded if rounded.class == FloatClass::Overflow => "overflow".to_owned(),
-        rounded if rounded.class == FloatClass::Underflow => "0".to_owned(),
-        rounded if rounded.value < 1e-3 => units::scientific(rounded.value),
-        rounded => rounded.value.to_string(),
-    };
-    let line = |&format: &Format| {
-        let counts = [
-            format.bits(),
-            format.significand_bits(),
-            format.exponent_bits(),
-            format.decimal_digits(),
-        ];
-        let limits = [
-            format.max_finite(),
-            format.min_normal(),
-            format.min_subnormal(),
-            format.epsilon(),
-        ];
-        let mut fields: Vec<String> = counts.iter().map(ToString::to_string).collect();
-        fields.extend(limits.map(units::limit));
-        fields.extend([1.0 / 3.0, 1e6, 1e-8].map(|x| rounded_text(format, x)));
-        FormatLine {
-            name: format.name(),
-            fields,
-        }
-    };
-    Format::ALL.iter().map(line).collect()
 }
