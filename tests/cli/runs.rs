@@ -177,6 +177,45 @@ fn a_moved_run_folder_can_be_reported() {
 }
 
 #[test]
+fn several_suites_have_an_overview_and_single_file_writes_one_page() {
+    let dir = TestDir::new();
+    let suites = [fixture("kernels"), fixture("rows")];
+    let output = dir.run(&["run", &suites[0], &suites[1], "--backend=flex", "--out=run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert_eq!(text.lines().last(), Some("run/index.html"));
+    // The overview and the path.
+    assert!(
+        text.lines().count() <= 41 && text.contains("`--tables`"),
+        "{text}"
+    );
+    assert!(!text.contains('│'), "{text}");
+    let suite_pages = ["run/suites/kernels.html", "run/suites/rows.html"];
+    for file in suite_pages
+        .iter()
+        .chain(&["run/index.html", "run/suites/kernels.toml"])
+    {
+        assert!(dir.path(file).is_file(), "{file}");
+    }
+    assert!(!dir.path("run/report.html").exists());
+
+    let tables = dir.run(&["report", "run", "--tables"]);
+    assert!(stdout(&tables).contains('│'), "{}", stdout(&tables));
+    assert_eq!(stdout(&tables).lines().last(), Some("run/index.html"));
+
+    let single = dir.run(&["report", "run", "--single-file"]);
+    assert_eq!(single.status.code(), Some(0), "{}", stderr(&single));
+    assert_eq!(stdout(&single).lines().last(), Some("run/report.html"));
+    for file in suite_pages.iter().chain(&["run/index.html"]) {
+        assert!(!dir.path(file).exists(), "{file}");
+    }
+    assert!(dir.path("run/suites/kernels.toml").is_file());
+
+    let both = dir.run(&["report", "run", "--json", "--tables"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+}
+
+#[test]
 fn observed_steps_are_in_the_record_and_in_its_samples() {
     let dir = TestDir::new();
     let output = dir.run(&["run", &fixture("observed"), "--backend", "flex", "--out", "run"]);

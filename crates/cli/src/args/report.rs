@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::rendering::Rendering;
+
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
     /// Run folders
@@ -12,11 +14,13 @@ pub(crate) struct ReportArguments {
     /// Write one report that compares every run with the first one
     ///
     /// Settings are matched across the runs.
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", conflicts_with_all = ["tables", "single_file"])]
     pub(crate) side_by_side: bool,
     /// Print the report of each run as JSON and write nothing
-    #[arg(long, conflicts_with = "side_by_side")]
+    #[arg(long, conflicts_with_all = ["side_by_side", "tables", "single_file"])]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) rendering: Rendering,
     /// Write the report to this folder [default: the run folder]
     ///
     /// The reports of several runs go to subfolders named after the runs.

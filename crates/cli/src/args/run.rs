@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use mantissa_runner::MAX_REPEATS;
 
-use super::selection::Selection;
+use super::{rendering::Rendering, selection::Selection};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
@@ -87,8 +87,10 @@ pub(crate) struct RunArguments {
     /// Print the plan and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) rendering: Rendering,
     /// Print the records as JSON lines instead of tables
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tables")]
     pub(crate) json: bool,
 }
 

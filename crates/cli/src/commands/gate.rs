@@ -167,13 +167,14 @@ fn compare_runs(
 }
 
 /// Names of the files in run folders and baselines.
-const RECORDED_FILES: [&str; 8] = [
+const RECORDED_FILES: [&str; 9] = [
     RECORDS_FILE,
     ENVIRONMENT_FILE,
     PLAN_FILE,
     SETTINGS_FILE,
     BaselineInfo::FILE,
     "report.html",
+    "index.html",
     "summary.md",
     "results.csv",
 ];

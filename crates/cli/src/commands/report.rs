@@ -8,12 +8,20 @@ use std::{
 use anyhow::{Context, Result, bail};
 use comfy_table::{Cell, CellAlignment, presets::UTF8_FULL_CONDENSED};
 use mantissa_report::{
-    Align, Report, Table, load, load_side_by_side, render_side_by_side, terminal_tables,
-    terminal_tables_within,
+    Align, Report, Table, load, load_side_by_side, render_side_by_side, render_single_file,
+    terminal_overview, terminal_tables, terminal_tables_within,
 };
 use mantissa_run_folder::SETTINGS_FILE;
 
-use crate::{args::ReportArguments, printer::Printer};
+use crate::{
+    args::{Rendering, ReportArguments},
+    printer::Printer,
+};
+
+/// Maximum number of lines of the tables that are printed instead of an overview.
+const MAX_LINES: usize = 40;
+/// Maximum width of an overview if the width of the terminal is unknown.
+const OVERVIEW_WIDTH: usize = 110;
 
 pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<()> {
     // clap requires `--out` with `--side-by-side`.
@@ -34,20 +42,21 @@ pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<(
         check_folder(out, &arguments.runs)?;
     }
     for run in &arguments.runs {
-        let rendered = match (&arguments.out, &arguments.runs[..]) {
-            (None, _) => render(run, run)?,
-            (Some(out), [_]) => render(run, out)?,
-            (Some(out), _) => render(run, &out.join(folder_name(run)?))?,
+        let out = match (&arguments.out, &arguments.runs[..]) {
+            (None, _) => run.clone(),
+            (Some(out), [_]) => out.clone(),
+            (Some(out), _) => out.join(folder_name(run)?),
         };
-        printer.data(&rendered.tables);
+        let rendered = render(run, &out, arguments.rendering)?;
+        printer.data(&rendered.text);
         printer.data(&rendered.page.display().to_string());
     }
     Ok(())
 }
 
-/// Report for a terminal, and the path of its page.
+/// Overview or tables for a terminal, and the path of the page to open.
 pub(crate) struct RenderedReport {
-    pub(crate) tables: String,
+    pub(crate) text: String,
     pub(crate) page: PathBuf,
 }
 
@@ -87,17 +96,33 @@ fn check_folder(out: &Path, runs: &[PathBuf]) -> Result<()> {
 }
 
 /// Writes the report of a run to a folder.
-pub(crate) fn render(run: &Path, out: &Path) -> Result<RenderedReport> {
+pub(crate) fn render(run: &Path, out: &Path, rendering: Rendering) -> Result<RenderedReport> {
     let run = load(run)?;
-    let page = mantissa_report::render(&run, out)?.html;
-    let report = Report::new(&run)?;
-    let tables = match comfy_table::Table::new().width() {
-        Some(columns) => terminal_tables_within(&report, columns.into()),
-        // Standard output is a pipe or a file.
-        None => terminal_tables(&report),
+    let rendered = match rendering.single_file {
+        true => render_single_file(&run, out)?,
+        false => mantissa_report::render(&run, out)?,
     };
-    let tables = tables.iter().map(draw).collect::<Vec<_>>().join("\n\n");
-    Ok(RenderedReport { tables, page })
+    Ok(RenderedReport {
+        text: terminal_text(&Report::new(&run)?, rendering.tables),
+        page: rendered.html,
+    })
+}
+
+/// Returns all tables if `tables` is true, else an overview. The tables of one suite take precedence if they have few lines.
+fn terminal_text(report: &Report<'_>, tables: bool) -> String {
+    // `None` if standard output is a pipe or a file.
+    let width = comfy_table::Table::new().width().map(usize::from);
+    if tables || report.suites.len() == 1 {
+        let drawn = match width {
+            Some(width) => terminal_tables_within(report, width),
+            None => terminal_tables(report),
+        };
+        let drawn = drawn.iter().map(draw).collect::<Vec<_>>().join("\n\n");
+        if tables || drawn.lines().count() <= MAX_LINES {
+            return drawn;
+        }
+    }
+    terminal_overview(report, width.unwrap_or(OVERVIEW_WIDTH))
 }
 
 /// Draws a table for a terminal.

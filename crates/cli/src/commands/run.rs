@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
         start(&Burn, prepared, stop.clone(), &mut bar)?
     };
     stop.restore_default_signals();
-    let exit = conclude(&finish, arguments.json, printer)?;
+    let exit = conclude(&finish, &arguments, printer)?;
     // `--all` includes suites for hardware that this machine lacks. A suite selected by name is expected to run.
     let selected_by_name = arguments.resume.is_none() && !arguments.selection.all;
     Ok(skipped_suites(&finish, selected_by_name, printer).unwrap_or(exit))
@@ -211,8 +211,8 @@ fn folder_name(found: &[SuiteFile], all: bool) -> String {
     }
 }
 
-/// Writes the report and prints its table, violations, hints for the next step, and the path of the page as the last line.
-pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
+/// Writes the report and prints its overview or tables, violations, hints for the next step, and the path of the page as the last line.
+pub(crate) fn conclude(finish: &Finish, arguments: &RunArguments, printer: &Printer) -> Result<Exit> {
     if let Some(stopped) = &finish.stopped {
         printer.warn(&format!(
             "stopped: {} cells did not run\n  hint: run them with `mantissa run --resume {}`",
@@ -223,9 +223,9 @@ pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result
             return Ok(Exit::Stopped(stopped.signal));
         }
     }
-    let rendered = report::render(&finish.path, &finish.path)?;
-    if !json {
-        printer.data(&rendered.tables);
+    let rendered = report::render(&finish.path, &finish.path, arguments.rendering)?;
+    if !arguments.json {
+        printer.data(&rendered.text);
     }
     for violation in &finish.violations {
         printer.warn(&format!(
@@ -234,7 +234,7 @@ pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result
         ));
     }
     let page = rendered.page.display().to_string();
-    if json {
+    if arguments.json {
         printer.note(&page);
     } else {
         printer.data(&page);

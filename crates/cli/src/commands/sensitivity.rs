@@ -47,7 +47,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
             .any(|event| event.kind == EventKind::Sensitivity)
     };
     let Some(record) = run.records.iter().find(has_verdict) else {
-        return run::conclude(&finish, arguments.json, printer);
+        return run::conclude(&finish, arguments, printer);
     };
     let samples = run
         .samples
@@ -59,7 +59,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
         .iter()
         .find(|event| event.kind == EventKind::Sensitivity);
     let Some(verdict) = verdict else {
-        return run::conclude(&finish, arguments.json, printer);
+        return run::conclude(&finish, arguments, printer);
     };
     if arguments.json {
         printer.data(&serde_json::to_string(&trials)?);
