@@ -27,7 +27,7 @@ pub struct Rendered {
     pub files: Vec<PathBuf>,
 }
 
-/// Writes the pages, `results.csv`, `summary.md` and `figures/*.{svg,png}` below `folder`, which is created if missing. A run of several
+/// Writes the pages, `results.csv`, `summary.md` and `figures/*.{svg,png,csv}` below `folder`, which is created if missing. A run of several
 /// suites has an overview in `index.html` and a page per suite in `suites/*.html`, a run of one suite has `report.html`.
 /// Replaces earlier renderings, removes pages of earlier renderings that this one does not have, and leaves other files in the folder alone.
 pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
@@ -105,7 +105,7 @@ impl<'f> Writer<'f> {
         Ok(())
     }
 
-    /// Writes a figure as PNG and as SVG. Returns the SVG for a page, without its font.
+    /// Writes a figure as PNG and as SVG, and its values as CSV. Returns the SVG for a page, without its font.
     pub fn figure(&mut self, figure: &Figure) -> Result<String, ReportError> {
         let failed = |reason| ReportError::Draw {
             figure: figure.id.clone(),
@@ -115,6 +115,7 @@ impl<'f> Writer<'f> {
         let png = figure.canvas.png().map_err(failed)?;
         self.write(&format!("figures/{}.png", figure.id), &png)?;
         self.write(&format!("figures/{}.svg", figure.id), with_font(&svg).as_bytes())?;
+        self.write(&format!("figures/{}.csv", figure.id), &figure.canvas.csv()?)?;
         Ok(svg)
     }
 

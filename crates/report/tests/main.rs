@@ -19,6 +19,7 @@ mod exports;
 mod folders;
 #[path = "support/gpus.rs"]
 mod gpus;
+mod hover;
 mod overview;
 mod pages;
 mod pictures;

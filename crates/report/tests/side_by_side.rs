@@ -392,8 +392,8 @@ fn rendering_is_deterministic() {
     });
     assert_eq!(
         first.len(),
-        2 + 2 * 3,
-        "a summary, a page, and three figures as SVG and PNG"
+        2 + 3 * 3,
+        "a summary, a page, and three figures as SVG, PNG and CSV"
     );
     assert!(first == second);
 }

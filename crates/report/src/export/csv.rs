@@ -40,7 +40,7 @@ fn field<'a>(value: &'a Value<'_>) -> Cow<'a, str> {
 }
 
 /// Formats a number with the fewest digits that parse to the same bits, and with an exponent if most digits would be zeros.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size != 0.0 && !(1e-4..1e16).contains(&size) => format!("{value:e}"),
         _ => value.to_string(),
@@ -49,7 +49,7 @@ fn number(value: f64) -> String {
 
 /// Adds an apostrophe in front of text that a spreadsheet would evaluate as a formula, as OWASP recommends. Names of suites and failure
 /// reasons come from untrusted files. Numbers are never escaped.
-fn escape_formula(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape_formula(text: &str) -> Cow<'_, str> {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
         true => format!("'{text}").into(),
         false => text.into(),

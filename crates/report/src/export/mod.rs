@@ -14,6 +14,7 @@ mod records;
 mod tex;
 mod value;
 
+pub(crate) use self::csv::{escape_formula, number as csv_number};
 pub use format::{ExportFormat, export};
 pub use parquet::{PlainColumn, parquet};
 pub use records::csv;

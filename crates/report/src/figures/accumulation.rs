@@ -89,7 +89,7 @@ fn panel(settings: &[SettingResult<'_, '_>], metric: MetricName, title: &str, ki
             return Mark::missing(setting.failure().unwrap_or(units::ABSENT));
         };
         Mark {
-            spot: spot.map(|value| value * scale.factor),
+            spot: Some(spot),
             published: None,
             text: scale.text(spot.value),
             colour: match kind {
@@ -101,6 +101,8 @@ fn panel(settings: &[SettingResult<'_, '_>], metric: MetricName, title: &str, ki
     Panel {
         kind,
         title: format!("{title}, {}", scale.unit),
+        unit: metric.unit().name(),
+        factor: scale.factor,
         note: match metric.better() {
             Better::Lower => "(lower is better)",
             Better::Higher => "(higher is better)",

@@ -6,6 +6,7 @@ use super::{
     accumulation,
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    datum::{Datum, Quantity},
     describe_whiskers, finding,
     fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, INK, MUTED},
@@ -187,10 +188,13 @@ fn draw_row(
     let middle = y + BAR_HEIGHT / 2.0;
     let inside = TextStyle::new(12.5).bold();
     let mut status_at = left + 8.0;
+    let datum = |metric: MetricName, spot: Spot| Datum::new(&setting.label, Quantity::of(metric, spot));
     if let Some(spot) = seconds(setting) {
         let colour = palette::matmul(setting.row().cell.setting.matmul());
         let end = axis.at(spot.value * scale.factor).max(left + 2.0);
-        canvas.rectangle((left, y), (end, y + BAR_HEIGHT), colour);
+        canvas.mark(datum(MetricName::TrainSeconds, spot), |canvas| {
+            canvas.rectangle((left, y), (end, y + BAR_HEIGHT), colour);
+        });
         let text = scale.text(spot.value);
         let width = inside.width(&text);
         if width + 16.0 <= end - left {
@@ -237,19 +241,22 @@ fn draw_row(
         shown.unwrap_or_else(|| units::ABSENT.to_owned())
     };
     let small = TextStyle::new(11.0).colour(MUTED);
-    canvas.text_centred(
-        (ACCURACY_RIGHT - 38.0, middle),
-        &match setting.seeds.as_slice() {
-            [row] => units::value(MetricName::TestAccuracy, row.metric(MetricName::TestAccuracy)),
-            _ => text(MetricName::TestAccuracy, accuracy),
-        },
-        figure,
-    );
-    canvas.text_centred((ACCURACY_RIGHT, middle), &half, small.anchor(Anchor::End));
+    let mut write = |x: f64, metric: MetricName, spot: Option<Spot>, text: &str| match spot {
+        Some(spot) => canvas.mark(datum(metric, spot), |canvas| {
+            canvas.text_centred((x, middle), text, figure);
+        }),
+        None => canvas.text_centred((x, middle), text, figure),
+    };
+    let shown = match setting.seeds.as_slice() {
+        [row] => units::value(MetricName::TestAccuracy, row.metric(MetricName::TestAccuracy)),
+        _ => text(MetricName::TestAccuracy, accuracy),
+    };
+    write(ACCURACY_RIGHT - 38.0, MetricName::TestAccuracy, accuracy, &shown);
     if let Some(memory) = group.memory {
         let spot = setting.spot(memory);
-        canvas.text_centred((MEMORY_RIGHT, middle), &text(memory, spot), figure);
+        write(MEMORY_RIGHT, memory, spot, &text(memory, spot));
     }
+    canvas.text_centred((ACCURACY_RIGHT, middle), &half, small.anchor(Anchor::End));
 }
 
 fn legend(canvas: &mut Canvas, settings: &[&SettingResult<'_, '_>]) {

@@ -1,6 +1,9 @@
 //! A drawing in logical pixels, before it becomes SVG or PNG.
 
+use std::ops::Range;
+
 use super::{
+    datum::{self, Datum},
     fonts::{Weight, width, wrap},
     palette::{CARD, Colour, INK, MUTED},
 };
@@ -106,6 +109,8 @@ pub struct Canvas {
     pub(super) width: f64,
     pub(super) height: f64,
     pub(super) shapes: Vec<Shape>,
+    /// Values of marks, with the shapes of each mark. The ranges are in ascending order and do not overlap.
+    pub(super) marks: Vec<(Range<usize>, Datum)>,
     /// Downward shift of the content if the title or the subtitle has several lines.
     content_shift: f64,
 }
@@ -127,6 +132,7 @@ impl Canvas {
             width: WIDTH,
             height,
             shapes: vec![sheet],
+            marks: vec![],
             content_shift: 0.0,
         }
     }
@@ -160,6 +166,35 @@ impl Canvas {
 
     fn shifted(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (x, y + self.content_shift)
+    }
+
+    /// Draws a mark with its value. Marks must not be nested.
+    pub(crate) fn mark(&mut self, datum: Datum, draw: impl FnOnce(&mut Self)) {
+        let first = self.shapes.len();
+        draw(self);
+        self.marks.push((first..self.shapes.len(), datum));
+    }
+
+    /// Draws a line through points with values, in pieces of equal length. The hover text of a piece is that of its middle point.
+    pub(crate) fn curve(&mut self, points: Vec<((f64, f64), Datum)>, thickness: f64, colour: Colour) {
+        /// More pieces would be too narrow for a mouse pointer.
+        const MAX_PIECES: usize = 40;
+        let (positions, data): (Vec<_>, Vec<_>) = points.into_iter().unzip();
+        let length = positions.len().div_ceil(MAX_PIECES).max(1);
+        for (index, datum) in data.into_iter().enumerate() {
+            let first = index / length * length;
+            let last = (first + length).min(positions.len() - 1);
+            self.mark(datum, |canvas| {
+                if index == (first + last) / 2 {
+                    canvas.line(positions[first..=last].to_vec(), thickness, colour);
+                }
+            });
+        }
+    }
+
+    /// Returns the values of all marks as CSV.
+    pub(crate) fn csv(&self) -> Result<Vec<u8>, ::csv::Error> {
+        datum::csv(self.marks.iter().map(|(_, datum)| datum))
     }
 
     /// Draws a filled rectangle.

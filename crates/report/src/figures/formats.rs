@@ -4,6 +4,7 @@ use mantissa_core::Format;
 
 use super::{
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    datum::{Datum, Quantity},
     palette::{Colour, GREY, INK, MUTED},
 };
 use crate::units;
@@ -42,18 +43,21 @@ fn row(canvas: &mut Canvas, format: Format, y: f64) {
         TextStyle::new(15.0).bold(),
     );
     let fields = [
-        (1, SIGN),
-        (format.exponent_bits(), EXPONENT),
-        (format.fraction_bits(), FRACTION),
+        ("sign", 1, SIGN),
+        ("exponent", format.exponent_bits(), EXPONENT),
+        ("fraction", format.fraction_bits(), FRACTION),
     ];
     let note = TextStyle::new(11.5).colour(MUTED);
     let mut bit = 0;
-    for (index, (bits, colour)) in fields.into_iter().enumerate() {
-        for _ in 0..bits {
-            let x = LEFT + f64::from(bit) * BIT_WIDTH;
-            canvas.rectangle((x, y), (x + BIT_WIDTH - 2.0, y + BIT_HEIGHT), colour);
-            bit += 1;
-        }
+    for (index, (name, bits, colour)) in fields.into_iter().enumerate() {
+        let text = format!("{bits} bits of {name}");
+        let datum = Datum::new(format.name(), Quantity::new(name, f64::from(bits), "bit", text));
+        canvas.mark(datum, |canvas| {
+            for x in (bit..bit + bits).map(|bit| LEFT + f64::from(bit) * BIT_WIDTH) {
+                canvas.rectangle((x, y), (x + BIT_WIDTH - 2.0, y + BIT_HEIGHT), colour);
+            }
+        });
+        bit += bits;
         if index > 0 {
             let middle = LEFT + (f64::from(bit) - f64::from(bits) / 2.0) * BIT_WIDTH - 1.0;
             let at = (middle, y + BIT_HEIGHT + 15.0);

@@ -3,6 +3,7 @@
 use super::{
     axis::Axis,
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    datum::{Datum, Quantity},
     fonts::{Weight, fit, wrap},
     palette::{self, ALARM_WASH, FAINT, MUTED},
 };
@@ -27,6 +28,17 @@ pub struct Histogram {
     pub out_of_range: (Option<i64>, Option<i64>),
 }
 
+/// Horizontal axis of the histograms of a figure.
+#[derive(Clone, Copy)]
+pub struct ExponentAxis {
+    /// Name of the position of a bar.
+    pub name: &'static str,
+    /// Base unit of the powers of two.
+    pub unit: &'static str,
+    /// Formats an exponent.
+    pub format: fn(i64) -> String,
+}
+
 impl Histogram {
     /// Converts counts to shares, where `first` is the exponent of the first count. `None` if all counts are 0.
     pub fn shares(first: i64, counts: &[f64]) -> Option<Vec<(i64, f64)>> {
@@ -47,7 +59,7 @@ impl Histogram {
         canvas: &mut Canvas,
         (left, top): (f64, f64),
         width: f64,
-        format_exponent: fn(i64) -> String,
+        axis: ExponentAxis,
     ) {
         let room = width + LABEL_WIDTH;
         let head = TextStyle::new(12.0).bold();
@@ -88,26 +100,43 @@ impl Histogram {
         let gap = (x.at(1.0) - x.at(0.0)).min(4.0) * 0.2;
         for (exponent, share) in &self.bars {
             let (from, to) = (edge(*exponent) + gap, edge(exponent + 1) - gap);
-            canvas.rectangle(
-                (from, y.at(*share).min(bottom - 1.0)),
-                (to, bottom),
-                palette::SERIES[0],
+            let at = Quantity::new(
+                axis.name,
+                (*exponent as f64).exp2(),
+                axis.unit,
+                (axis.format)(*exponent),
             );
+            let datum = Datum::new(&self.title, Quantity::new("share", *share, "1", percent(*share)));
+            canvas.mark(datum.at(at), |canvas| {
+                canvas.rectangle(
+                    (from, y.at(*share).min(bottom - 1.0)),
+                    (to, bottom),
+                    palette::SERIES[0],
+                );
+            });
         }
         let every = ((last.0 - first.0) / 4).max(1);
         let numbered = (first.0..=last.0).filter(|exponent| exponent.rem_euclid(every) == 0);
         for exponent in numbered {
             canvas.text(
                 (x.at(exponent as f64), bottom + 16.0),
-                &format_exponent(exponent),
+                &(axis.format)(exponent),
                 style.anchor(Anchor::Middle),
             );
         }
     }
 }
 
-/// Draws histograms side by side; `format_exponent` formats the exponents of the axes.
-pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], format_exponent: fn(i64) -> String) -> Canvas {
+/// Formats a share in percent, small shares in scientific notation.
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        small if small < 0.01 => format!("{} %", units::scientific(small)),
+        percent => format!("{percent:.2} %"),
+    }
+}
+
+/// Draws histograms side by side.
+pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxis) -> Canvas {
     let columns = if panels.len() == 4 {
         2
     } else {
@@ -124,7 +153,7 @@ pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], format_exponent: 
             &mut canvas,
             (left, top),
             share - LABEL_WIDTH - 26.0,
-            format_exponent,
+            axis,
         );
     }
     canvas

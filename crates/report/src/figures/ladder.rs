@@ -205,6 +205,8 @@ fn relative_panel(
     Some(Panel {
         kind: Kind::Bars,
         title: format!("{title} (first row = 1)"),
+        unit: "1",
+        factor: 1.0,
         note: "(lower is better)",
         marks: marks.collect(),
         guides: vec![(1.0, 0, rungs.len())],
@@ -214,13 +216,16 @@ fn relative_panel(
 fn accuracy_panel(rungs: &[SettingResult<'_, '_>], published: &[Option<&Published>]) -> Option<Panel> {
     let metric = MetricName::TestAccuracy;
     let marks = rungs.iter().zip(published).map(|(rung, published)| {
-        let spot = rung.spot(metric).and_then(|spot| spot.map(|share| 100.0 * share));
+        let spot = rung.spot(metric).filter(|spot| (100.0 * spot.value).is_finite());
         let theirs = published.and_then(|published| published.metrics.get(&metric));
         Mark {
             published: theirs
                 .filter(|share| share.is_finite())
-                .map(|share| (100.0 * share, format!("{:.2} %", 100.0 * share))),
-            text: spot.map_or_else(|| units::ABSENT.to_owned(), |spot| format!("{:.2} %", spot.value)),
+                .map(|share| (*share, format!("{:.2} %", 100.0 * share))),
+            text: spot.map_or_else(
+                || units::ABSENT.to_owned(),
+                |spot| format!("{:.2} %", 100.0 * spot.value),
+            ),
             spot,
             colour: if rung.failure().is_some() {
                 palette::ALARM
@@ -233,6 +238,8 @@ fn accuracy_panel(rungs: &[SettingResult<'_, '_>], published: &[Option<&Publishe
     marks.iter().any(|mark| mark.spot.is_some()).then(|| Panel {
         kind: Kind::Points,
         title: "Test accuracy, %".to_owned(),
+        unit: metric.unit().name(),
+        factor: 100.0,
         note: "(higher is better)",
         marks,
         guides: vec![],

@@ -6,6 +6,7 @@ use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     curves::{Curve, SMOOTHING, curve, curve_of},
+    datum::{Datum, Quantity},
     fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, MUTED},
     shown_of,
@@ -219,21 +220,36 @@ fn draw_panel(
         canvas.band(place(&curve.low), place(&curve.high), curve.colour, 0.22);
     }
     for curve in &panel.curves {
-        let points: Vec<(f64, f64)> = curve.smooth.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
-        let end = points.last().copied();
-        canvas.line(points, 2.0, curve.colour);
+        let series = match curve.label.as_str() {
+            "" => panel.title.to_owned(),
+            label => format!("{} · {label}", panel.title),
+        };
+        let points = curve.smooth.iter().enumerate().map(|(index, &(step, loss))| {
+            let ends = curve.low.get(index).zip(curve.high.get(index));
+            let ends = ends.filter(|(low, high)| low.0 == step && high.0 == step);
+            let loss_text = format!("{loss:.4} nat");
+            let loss_quantity = Quantity {
+                ends: ends.map(|(low, high)| (low.1, high.1)),
+                ..Quantity::new("training loss", loss, "nat", loss_text)
+            };
+            let at = Quantity::new("optimizer step", step, "1", units::count(step as u64));
+            ((x.at(step), y.at(loss)), Datum::new(&series, loss_quantity).at(at))
+        });
+        let end = curve.smooth.last().map(|last| y.at(last.1));
+        canvas.curve(points.collect(), 2.0, curve.colour);
         for step in &curve.overflows {
             let at = x.at(*step);
             canvas.line(vec![(at, top + height), (at, top + height + 6.0)], 1.5, ALARM);
         }
         if let Some((step, seeds)) = curve.non_finite_from {
-            let at = (x.at(step), end.map_or(top + 8.0, |end| end.1));
-            canvas.cross(at, 5.0, ALARM);
-            let step = units::count(step as u64);
+            let at = (x.at(step), end.unwrap_or(top + 8.0));
+            let count = units::count(step as u64);
             let text = match curve.seeds {
-                1 => format!("not finite at step {step}"),
-                all => format!("not finite from step {step}: {seeds} of {all} seeds"),
+                1 => format!("not finite at step {count}"),
+                all => format!("not finite from step {count}: {seeds} of {all} seeds"),
             };
+            let first = Quantity::new("first step with a non-finite loss", step, "1", text.clone());
+            canvas.mark(Datum::new(&series, first), |canvas| canvas.cross(at, 5.0, ALARM));
             let note = TextStyle::new(11.0).colour(ALARM);
             let right = at.0 + 10.0 + note.width(&text) < left + width;
             let (dx, anchor) = if right {

@@ -5,6 +5,7 @@ use mantissa_core::MetricName;
 use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    datum::{Datum, Quantity},
     fonts::{Weight, fit},
     palette::{self, Colour, FAINT, MUTED},
     selection::Selection,
@@ -84,7 +85,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
             &fit(label, style.size, Weight::Regular, label_width),
             style,
         );
-        draw_bar(&mut canvas, setting, axis, middle, scale);
+        draw_bar(&mut canvas, (setting, label), axis, middle, scale);
     }
     let strip = match is_estimated {
         true => " The strip below each bar is the estimate from shapes.",
@@ -134,7 +135,13 @@ fn draw_axis(canvas: &mut Canvas, axis: Axis, (shown, unit): (f64, &str), (top, 
     }
 }
 
-fn draw_bar(canvas: &mut Canvas, setting: &SettingResult<'_, '_>, axis: Axis, middle: f64, scale: Scale) {
+fn draw_bar(
+    canvas: &mut Canvas,
+    (setting, label): (&SettingResult<'_, '_>, &str),
+    axis: Axis,
+    middle: f64,
+    scale: Scale,
+) {
     let Some(measured) = over_seeds(setting, parts) else {
         return;
     };
@@ -144,13 +151,13 @@ fn draw_bar(canvas: &mut Canvas, setting: &SettingResult<'_, '_>, axis: Axis, mi
         foot -= ESTIMATE_HEIGHT + PART_GAP;
         draw_parts(
             canvas,
-            &estimated,
+            (&format!("{label}, estimated"), &estimated),
             axis,
             (bottom - ESTIMATE_HEIGHT, bottom),
             scale,
         );
     }
-    draw_parts(canvas, &measured, axis, (top, foot), scale);
+    draw_parts(canvas, (label, &measured), axis, (top, foot), scale);
     let all: f64 = measured.iter().sum();
     canvas.text_centred(
         (axis.at(all * scale.factor) + 6.0, middle),
@@ -159,16 +166,26 @@ fn draw_bar(canvas: &mut Canvas, setting: &SettingResult<'_, '_>, axis: Axis, mi
     );
 }
 
-fn draw_parts(canvas: &mut Canvas, bytes: &Bytes, axis: Axis, (top, bottom): (f64, f64), scale: Scale) {
+fn draw_parts(
+    canvas: &mut Canvas,
+    (label, bytes): (&str, &Bytes),
+    axis: Axis,
+    (top, bottom): (f64, f64),
+    scale: Scale,
+) {
     let mut below = 0.0;
-    for (part, colour) in bytes.iter().zip(COLOURS) {
+    for ((part, colour), (metric, name)) in bytes.iter().zip(COLOURS).zip(PARTS) {
         let (from, to) = (
             axis.at(below * scale.factor),
             axis.at((below + part) * scale.factor),
         );
         below += part;
-        if to - from > PART_GAP {
-            canvas.rectangle((from, top), (to - PART_GAP, bottom), colour);
-        }
+        let text = format!("{name} {}", Scale::of(metric, *part).text(*part));
+        let datum = Datum::new(label, Quantity::new(name, *part, metric.unit().name(), text));
+        canvas.mark(datum, |canvas| {
+            if to - from > PART_GAP {
+                canvas.rectangle((from, top), (to - PART_GAP, bottom), colour);
+            }
+        });
     }
 }

@@ -5,6 +5,7 @@ mod article;
 pub(crate) mod axis;
 pub(crate) mod canvas;
 pub(crate) mod curves;
+pub(crate) mod datum;
 pub(crate) mod downsample;
 mod finding;
 pub(crate) mod fonts;
@@ -26,6 +27,7 @@ mod samples;
 mod scatter;
 mod selection;
 mod speed;
+mod svg;
 mod timeline;
 mod ulps;
 

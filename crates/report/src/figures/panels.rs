@@ -3,6 +3,7 @@
 use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    datum::{Datum, Quantity},
     fonts::{Weight, wrap},
     palette::{ALARM, Colour, FAINT, GREY, INK, MUTED},
 };
@@ -34,7 +35,7 @@ pub enum Kind {
 /// Mark of a row in a panel.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// Value to draw, in the unit of the panel.
+    /// Value to draw, in the base unit of the panel.
     pub spot: Option<Spot>,
     /// Published value and its text, drawn in grey next to the mark.
     pub published: Option<(f64, String)>,
@@ -60,6 +61,10 @@ pub struct Panel {
     pub kind: Kind,
     /// Quantity with its unit.
     pub title: String,
+    /// Base unit of the values.
+    pub unit: &'static str,
+    /// Ratio of the shown to the base unit.
+    pub factor: f64,
     /// Note below the title: the direction that is better.
     pub note: &'static str,
     /// Marks, one per row.
@@ -100,7 +105,7 @@ pub fn draw(title: &str, subtitle: &str, labels: &[String], panels: &[Panel]) ->
             Kind::Text => panel.text_width(),
             Kind::Bars | Kind::Points => share,
         };
-        panel.draw(&mut canvas, (left, width), (top, bottom));
+        panel.draw(&mut canvas, labels, (left, width), (top, bottom));
         left += width + PANEL_GAP;
     }
     canvas
@@ -117,7 +122,13 @@ impl Panel {
         widths.fold(TextStyle::new(12.0).bold().width(&self.title).min(90.0), f64::max)
     }
 
-    fn draw(&self, canvas: &mut Canvas, (left, width): (f64, f64), (top, bottom): (f64, f64)) {
+    fn draw(
+        &self,
+        canvas: &mut Canvas,
+        labels: &[String],
+        (left, width): (f64, f64),
+        (top, bottom): (f64, f64),
+    ) {
         let head = TextStyle::new(12.0).bold();
         for (line, text) in wrap(&self.title, head.size, head.weight, width, 2)
             .iter()
@@ -164,7 +175,7 @@ impl Panel {
                 canvas.text_centred((right, y + 7.0), text, style);
             }
             if let Some(axis) = axis {
-                self.draw_mark(canvas, mark, axis, y);
+                self.draw_mark(canvas, (&labels[row], mark), axis, y);
             }
         }
         if self.kind == Kind::Bars {
@@ -196,11 +207,11 @@ impl Panel {
             }
         };
         let axis = Axis::linear(range, (left, right));
-        let marks = ticks(range, 4);
+        let marks = ticks((range.0 * self.factor, range.1 * self.factor), 4);
         let decimals = tick_decimals(&marks);
         let mut free = f64::NEG_INFINITY;
         for mark in marks {
-            let (x, text) = (axis.at(mark), format!("{mark:.decimals$}"));
+            let (x, text) = (axis.at(mark / self.factor), format!("{mark:.decimals$}"));
             canvas.line(vec![(x, top - 4.0), (x, bottom)], 1.0, FAINT);
             let half = style.width(&text) / 2.0;
             if x - half > free {
@@ -211,24 +222,49 @@ impl Panel {
         Some(axis)
     }
 
-    fn draw_mark(&self, canvas: &mut Canvas, mark: &Mark, axis: Axis, y: f64) {
+    fn datum(&self, series: &str, spot: Spot, text: &str) -> Datum {
+        let name = self.title.split(", ").next().unwrap_or_default();
+        let quantity = Quantity::new(name, spot.value, self.unit, text.to_owned());
+        let ends = spot.whiskers;
+        Datum::new(series, Quantity { ends, ..quantity })
+    }
+
+    fn draw_mark(&self, canvas: &mut Canvas, (label, mark): (&str, &Mark), axis: Axis, y: f64) {
         let (top, bottom) = (y - BAR / 2.0, y + BAR / 2.0);
         let foot = match mark.published {
             Some(_) if self.kind == Kind::Bars => bottom - 6.0,
             _ => bottom,
         };
-        if let Some((published, _)) = &mark.published {
+        if let Some((published, text)) = &mark.published {
             let x = axis.at(*published);
-            match self.kind {
+            let spot = Spot {
+                value: *published,
+                whiskers: None,
+            };
+            let datum = self.datum(&format!("{label} (published)"), spot, text);
+            canvas.mark(datum, |canvas| match self.kind {
                 Kind::Bars => canvas.rectangle((axis.at(0.0), foot + 1.5), (x, bottom), GREY),
                 Kind::Points | Kind::Text => canvas.disc((x, y), 4.5, GREY),
-            }
+            });
         }
         let Some(spot) = mark.spot else { return };
+        canvas.mark(self.datum(label, spot, &mark.text), |canvas| {
+            self.draw_spot(canvas, (spot, mark.colour), axis, (y, top, foot));
+        });
+    }
+
+    /// Draws a value with its whiskers, as a bar from `top` to `foot` or as a point at `y`.
+    fn draw_spot(
+        &self,
+        canvas: &mut Canvas,
+        (spot, colour): (Spot, Colour),
+        axis: Axis,
+        (y, top, foot): (f64, f64, f64),
+    ) {
         let x = axis.at(spot.value);
         if self.kind == Kind::Bars {
             let start = axis.at(0.0);
-            canvas.rectangle((start, top), (x.max(start + 1.5), foot), mark.colour);
+            canvas.rectangle((start, top), (x.max(start + 1.5), foot), colour);
         }
         if let Some(whiskers) = spot.whiskers {
             let y = if self.kind == Kind::Bars {
@@ -237,11 +273,11 @@ impl Panel {
                 y
             };
             let ends = (axis.at(whiskers.0), axis.at(whiskers.1));
-            let ink = if self.kind == Kind::Bars { INK } else { mark.colour };
+            let ink = if self.kind == Kind::Bars { INK } else { colour };
             draw_whiskers(canvas, ends, y, ink);
         }
         if self.kind == Kind::Points {
-            canvas.disc((x, y), 4.5, mark.colour);
+            canvas.disc((x, y), 4.5, colour);
         }
     }
 }

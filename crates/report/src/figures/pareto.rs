@@ -136,13 +136,13 @@ impl Cost {
         (spot.value > 0.0).then_some(spot)
     }
 
-    fn scale(&self, magnitude: f64) -> Scale {
-        let metric = if self.rate {
+    /// Returns a metric with the unit of the cost.
+    fn unit_metric(&self) -> MetricName {
+        if self.rate {
             MetricName::StepSeconds
         } else {
             self.metric
-        };
-        Scale::of(metric, magnitude)
+        }
     }
 }
 
@@ -174,7 +174,7 @@ fn panel(
         .collect();
     let largest =
         |value: &dyn Fn(&Point) -> f64| points.iter().map(|point| value(point).abs()).fold(0.0, f64::max);
-    let x = cost.scale(largest(&|point| point.cost.value));
+    let x = Scale::of(cost.unit_metric(), largest(&|point| point.cost.value));
     let y = Scale::of(*metric, largest(&|point| point.quality.value));
     let unit = |title: &str, scale: Scale| match scale.unit {
         "" => title.to_owned(),
@@ -185,6 +185,7 @@ fn panel(
         front: front(&pairs),
         x: (unit(cost.title, x), x),
         y: (unit(title, y), y),
+        units: (cost.unit_metric().unit().name(), metric.unit().name()),
         points,
     })
 }

@@ -1,22 +1,17 @@
-//! Export of a canvas as SVG text and PNG bytes, both through plotters' backends.
+//! Export of a canvas as PNG bytes, and the drawing of shapes on plotters' backends.
 
 use plotters::{
-    backend::{BitMapBackend, SVGBackend},
+    backend::BitMapBackend,
     prelude::DrawingBackend,
-    style::{
-        Color, FontStyle, IntoFont, RGBColor, ShapeStyle,
-        text_anchor::{HPos, Pos, VPos},
-    },
+    style::{Color, RGBColor, ShapeStyle},
 };
 
 use super::{
     canvas::{Anchor, Canvas, Shape},
-    fonts::{self, Weight},
+    fonts,
     palette::{CARD, Colour},
 };
 
-/// SVG steps per logical pixel. plotters draws on whole pixels, which are too coarse for smooth curves.
-const SVG_STEPS: f64 = 4.0;
 /// Pixels of a PNG per logical pixel, for dense screens and print.
 const PNG_SCALE: usize = 2;
 /// Samples per PNG pixel and axis, because plotters does not antialias polygons.
@@ -26,17 +21,17 @@ const BAND_ROWS: usize = 128;
 
 /// Mapping from logical pixels to the samples of a backend.
 #[derive(Clone, Copy)]
-struct Grid {
+pub(super) struct Grid {
     /// Samples per logical pixel.
-    scale: f64,
+    pub scale: f64,
     /// Row of samples at the top of the backend.
-    top: i32,
+    pub top: i32,
     /// `true` for bitmaps: colours are blended with the sheet in advance, and thick lines are drawn as filled shapes.
-    is_bitmap: bool,
+    pub is_bitmap: bool,
 }
 
 impl Grid {
-    fn at(self, (x, y): (f64, f64)) -> (i32, i32) {
+    pub fn at(self, (x, y): (f64, f64)) -> (i32, i32) {
         (
             (x * self.scale).round() as i32,
             (y * self.scale).round() as i32 - self.top,
@@ -45,31 +40,6 @@ impl Grid {
 }
 
 impl Canvas {
-    /// Renders the drawing as a self-contained SVG document in a generic sans-serif font.
-    pub fn svg(&self) -> Result<String, String> {
-        let size = |logical: f64, steps: f64| (logical * steps).round() as u32;
-        let (width, height) = (size(self.width, SVG_STEPS), size(self.height, SVG_STEPS));
-        let mut text = String::new();
-        {
-            let mut backend = SVGBackend::with_string(&mut text, (width, height));
-            let grid = Grid {
-                scale: SVG_STEPS,
-                top: 0,
-                is_bitmap: false,
-            };
-            for shape in &self.shapes {
-                draw_shape(&mut backend, shape, grid, svg_text)?;
-            }
-            backend.present().map_err(|error| error.to_string())?;
-        }
-        let shown = format!(
-            "width=\"{}\" height=\"{}\"",
-            size(self.width, 1.0),
-            size(self.height, 1.0)
-        );
-        Ok(text.replacen(&format!("width=\"{width}\" height=\"{height}\""), &shown, 1))
-    }
-
     /// Renders the drawing as a PNG at twice its logical size.
     pub fn png(&self) -> Result<Vec<u8>, String> {
         self.png_by(BAND_ROWS)
@@ -146,7 +116,7 @@ fn style(colour: Colour, opacity: f64, thickness: f64) -> ShapeStyle {
 }
 
 /// Draws one shape.
-fn draw_shape<B: DrawingBackend>(
+pub(super) fn draw_shape<B: DrawingBackend>(
     backend: &mut B,
     shape: &Shape,
     grid: Grid,
@@ -254,37 +224,6 @@ fn blend(colour: Colour, opacity: f64) -> Colour {
         mix(colour.1, CARD.1),
         mix(colour.2, CARD.2),
     )
-}
-
-/// Draws text as a `<text>` element. plotters puts the baseline of top-anchored text 0.76 em below its anchor, and writes its size
-/// divided by 1.24.
-fn svg_text(backend: &mut SVGBackend<'_>, shape: &Shape, grid: Grid) -> Result<(), String> {
-    let Shape::Text {
-        baseline: (x, y),
-        text,
-        style,
-    } = shape
-    else {
-        return Ok(());
-    };
-    let weight = match style.weight {
-        Weight::Regular => FontStyle::Normal,
-        Weight::SemiBold => FontStyle::Bold,
-    };
-    let horizontal = match style.anchor {
-        Anchor::Start => HPos::Left,
-        Anchor::Middle => HPos::Center,
-        Anchor::End => HPos::Right,
-    };
-    let font = ("sans-serif", style.size * grid.scale * 1.24)
-        .into_font()
-        .style(weight);
-    let color = RGBColor(style.colour.0, style.colour.1, style.colour.2);
-    let set = font.color(&color).pos(Pos::new(horizontal, VPos::Top));
-    let anchor = grid.at((*x, y - 0.76 * style.size));
-    backend
-        .draw_text(text, &set, anchor)
-        .map_err(|error| error.to_string())
 }
 
 /// Draws text as pixels of the embedded font.

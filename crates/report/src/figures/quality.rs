@@ -100,8 +100,7 @@ fn panel(settings: &[SettingResult<'_, '_>], (metric, title): (MetricName, &str)
         .fold(0.0, f64::max);
     let scale = Scale::of(metric, largest);
     let marks = settings.iter().zip(&spots).map(|(setting, spot)| {
-        let shown = spot.and_then(|spot| spot.map(|value| value * scale.factor));
-        let Some(value) = shown.and(*spot) else {
+        let Some(value) = spot else {
             let is_reference = metric == MetricName::Agreement && setting.is_baseline();
             return match setting.failure() {
                 Some(status) => Mark::missing(status),
@@ -121,7 +120,7 @@ fn panel(settings: &[SettingResult<'_, '_>], (metric, title): (MetricName, &str)
             palette::SERIES[0]
         };
         Mark {
-            spot: shown,
+            spot: *spot,
             published: None,
             text: scale.text(value.value),
             colour,
@@ -133,12 +132,14 @@ fn panel(settings: &[SettingResult<'_, '_>], (metric, title): (MetricName, &str)
             "" => title.to_owned(),
             unit => format!("{title}, {unit}"),
         },
+        unit: metric.unit().name(),
+        factor: scale.factor,
         note: match metric.better() {
             Better::Lower => "(lower is better)",
             Better::Higher => "(higher is better)",
         },
         marks: marks.collect(),
-        guides: guides(settings, |setting| Some(setting.value(metric)? * scale.factor)),
+        guides: guides(settings, |setting| setting.value(metric)),
     }
 }
 

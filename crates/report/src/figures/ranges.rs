@@ -7,7 +7,7 @@ use mantissa_run_folder::SampleSelection;
 
 use super::{
     Canvas,
-    histogram::{self, Histogram, MAX_PANELS},
+    histogram::{self, ExponentAxis, Histogram, MAX_PANELS},
 };
 use crate::{Group, Row, Run, Suite, units};
 
@@ -90,10 +90,12 @@ pub fn draw(
          observed steps, observed in a wider format. A weight update becomes 0 if the weight is much larger.",
         group.workload
     );
-    Some((
-        histogram::draw(&title, &subtitle, &panels, units::power_of_two),
-        caption,
-    ))
+    let axis = ExponentAxis {
+        name: "magnitude from",
+        unit: "1",
+        format: units::power_of_two,
+    };
+    Some((histogram::draw(&title, &subtitle, &panels, axis), caption))
 }
 
 fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<Histogram> {

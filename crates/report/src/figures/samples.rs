@@ -6,6 +6,7 @@ use mantissa_run_folder::SampleSelection;
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    datum::{Datum, Quantity},
     downsample::downsample,
     palette::{self, ALARM, FAINT, INK, MUTED},
 };
@@ -46,6 +47,16 @@ enum Mark {
     Typical,
     Outlier,
     Throttled,
+}
+
+impl Mark {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Typical => "typical",
+            Self::Outlier => "outlier",
+            Self::Throttled => "throttled",
+        }
+    }
 }
 
 /// Draws the times of one record; `None` if it has no times.
@@ -153,7 +164,11 @@ pub fn draw(
         (throttled, Mark::Throttled),
     ] {
         for (at, seconds) in downsample(&points, MAX_MARKS) {
-            draw_mark(&mut canvas, (x.at(at), y.at(seconds * scale.factor)), mark);
+            let time = Quantity::new("time", seconds, "s", scale.text(seconds));
+            let index = Quantity::new(singular, at, "1", units::count(at as u64));
+            canvas.mark(Datum::new(mark.name(), time).at(index), |canvas| {
+                draw_mark(canvas, (x.at(at), y.at(seconds * scale.factor)), mark);
+            });
         }
     }
     canvas.line(vec![(left, middle), (right, middle)], 1.5, INK);
@@ -214,9 +229,9 @@ fn draw_key(canvas: &mut Canvas, counts: [usize; 3]) {
     let y = Canvas::CONTENT_TOP + 6.0;
     let mut x = MARGIN;
     let kinds = [
-        (Mark::Typical, "typical"),
+        (Mark::Typical, Mark::Typical.name()),
         (Mark::Outlier, outliers_of(counts[1])),
-        (Mark::Throttled, "throttled"),
+        (Mark::Throttled, Mark::Throttled.name()),
     ];
     for ((mark, name), count) in kinds.into_iter().zip(counts) {
         if count > 0 {

@@ -3,6 +3,7 @@
 use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, TextStyle},
+    datum::{Datum, Quantity},
     labels::Labels,
     palette::{self, FAINT, GREY, INK, MUTED},
 };
@@ -28,6 +29,8 @@ pub struct Panel {
     /// Titles and scales of the axes.
     pub x: (String, Scale),
     pub y: (String, Scale),
+    /// Base units of the axes.
+    pub units: (&'static str, &'static str),
 }
 
 /// Returns the range of an axis with a margin.
@@ -104,13 +107,28 @@ impl Panel {
         // Draw grey points first, below the others.
         for grey in [true, false] {
             let colour = if grey { GREY } else { palette::SERIES[0] };
-            let these = positions
+            for (point, (place, _)) in self
+                .points
                 .iter()
-                .zip(&self.dominated)
-                .filter(|(_, dominated)| **dominated == grey);
-            these.for_each(|(place, _)| canvas.disc(*place, 5.0, colour));
+                .zip(positions.iter().zip(&self.dominated))
+                .filter(|(_, (_, dominated))| **dominated == grey)
+            {
+                canvas.mark(self.datum(point), |canvas| canvas.disc(*place, 5.0, colour));
+            }
         }
         unlabelled
+    }
+
+    fn datum(&self, point: &Point) -> Datum {
+        let quantity = |(title, scale): &(String, Scale), unit: &'static str, spot: Spot| {
+            let name = title.split(", ").next().unwrap_or_default();
+            let quantity = Quantity::new(name, spot.value, unit, scale.text(spot.value));
+            let ends = spot.whiskers;
+            Quantity { ends, ..quantity }
+        };
+        let (cost, quality) = self.units;
+        Datum::new(&point.label, quantity(&self.y, quality, point.quality))
+            .at(quantity(&self.x, cost, point.cost))
     }
 
     /// Places the labels, those of the Pareto front first, and returns the number of points without a label.

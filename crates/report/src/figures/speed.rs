@@ -43,6 +43,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let mut bars = Panel {
         kind: Kind::Bars,
         title: "Speed relative to the baseline".to_owned(),
+        unit: "1",
+        factor: 1.0,
         note: "(higher is better)",
         marks: settings.iter().map(bar).collect(),
         guides: vec![(1.0, 0, settings.len())],
@@ -50,6 +52,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let verdicts = Panel {
         kind: Kind::Text,
         title: "Verdict".to_owned(),
+        unit: "",
+        factor: 1.0,
         note: "",
         marks: settings.iter().map(verdict).collect(),
         guides: vec![],

@@ -6,6 +6,7 @@ use mantissa_run_folder::SampleSelection;
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    datum::{Datum, Quantity},
     downsample::downsample,
     palette::{self, ALARM_WASH, FAINT, MUTED},
 };
@@ -39,6 +40,8 @@ const THROTTLE_MASK: u64 = 0x04 | 0x08 | 0x20 | 0x40 | 0x80;
 /// Panel with series of the same unit.
 struct Panel {
     title: &'static str,
+    /// Unit of the readings.
+    unit: &'static str,
     /// Ratio of the shown value to the reading.
     factor: f64,
     /// Title and factor with a smaller unit, for panels whose values are all below 1 in the unit of `title`.
@@ -50,6 +53,7 @@ struct Panel {
 const PANELS: [Panel; 5] = [
     Panel {
         title: "Memory, GB",
+        unit: "B",
         factor: 1e-9,
         small_unit: Some(("Memory, MB", 1e-6)),
         from_zero: true,
@@ -63,6 +67,7 @@ const PANELS: [Panel; 5] = [
     },
     Panel {
         title: "Power, W",
+        unit: "W",
         factor: 1.0,
         small_unit: None,
         from_zero: true,
@@ -70,6 +75,7 @@ const PANELS: [Panel; 5] = [
     },
     Panel {
         title: "Clocks, GHz",
+        unit: "Hz",
         factor: 1e-9,
         small_unit: None,
         from_zero: true,
@@ -80,6 +86,7 @@ const PANELS: [Panel; 5] = [
     },
     Panel {
         title: "Temperature, °C",
+        unit: "°C",
         factor: 1.0,
         small_unit: None,
         from_zero: false,
@@ -87,6 +94,7 @@ const PANELS: [Panel; 5] = [
     },
     Panel {
         title: "Utilisation, %",
+        unit: "1",
         factor: 100.0,
         small_unit: None,
         from_zero: true,
@@ -230,6 +238,7 @@ fn draw_panel(canvas: &mut Canvas, panel: &Panel, series: &[(&str, &Series)], x:
         canvas.text_centred((left - 8.0, y.at(mark)), &text, style.anchor(Anchor::End));
     }
     canvas.text((MARGIN, top - 10.0), title, TextStyle::new(12.0).bold());
+    let (name, shown_unit) = title.split_once(", ").unwrap_or((title, ""));
     let mut legend_x = right;
     for (index, (label, series)) in series.iter().enumerate().rev() {
         let colour = palette::SERIES[index % palette::SERIES.len()];
@@ -245,8 +254,14 @@ fn draw_panel(canvas: &mut Canvas, panel: &Panel, series: &[(&str, &Series)], x:
         }
         for readings in split_at_gaps(series) {
             let points = downsample(&readings, MAX_POINTS);
-            let position = |(seconds, value): &(f64, f64)| (x.at(*seconds), y.at(value * factor));
-            canvas.line(points.iter().map(position).collect(), 1.5, colour);
+            let point = |(seconds, value): (f64, f64)| {
+                let text = format!("{:.2} {shown_unit}", value * factor);
+                let series = if label.is_empty() { name } else { *label };
+                let datum = Datum::new(series, Quantity::new(name, value, panel.unit, text));
+                let time = Quantity::new("after", seconds, "s", format!("{seconds:.1} s"));
+                ((x.at(seconds), y.at(value * factor)), datum.at(time))
+            };
+            canvas.curve(points.into_iter().map(point).collect(), 1.5, colour);
         }
     }
 }

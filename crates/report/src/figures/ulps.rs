@@ -5,7 +5,7 @@ use mantissa_run_folder::SampleSelection;
 
 use super::{
     Canvas,
-    histogram::{self, Histogram, MAX_PANELS},
+    histogram::{self, ExponentAxis, Histogram, MAX_PANELS},
     shown_of,
 };
 use crate::{Group, Row, Run, setting::SettingResult, units};
@@ -62,7 +62,12 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
          first process of each setting. A result that is rounded once is within 0.5 ULP.",
         group.workload
     );
-    Some((histogram::draw(&title, &subtitle, &panels, edge), caption))
+    let axis = ExponentAxis {
+        name: "distance up to",
+        unit: "ULP",
+        format: edge,
+    };
+    Some((histogram::draw(&title, &subtitle, &panels, axis), caption))
 }
 
 fn panel(label: &str, series: &Series) -> Option<Histogram> {

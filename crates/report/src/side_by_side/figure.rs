@@ -6,11 +6,13 @@ use crate::{
     figures::{
         axis::{Axis, tick_decimals, ticks},
         canvas::{Anchor, MARGIN, TextStyle, WIDTH},
+        datum::{Datum, Quantity},
         file_name,
         fonts::{Weight, fit},
         palette::{ALARM, FAINT, INK, MUTED, SERIES},
         shown_of,
     },
+    setting::Spot,
     table::Column,
     units::Scale,
 };
@@ -104,7 +106,7 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
                 table,
                 &line[run],
                 (axis, scale, y + BAR_HEIGHT * position as f64),
-                run,
+                (run, &format!("{}, {label}", names[run])),
             );
         }
     }
@@ -134,7 +136,7 @@ fn bar(
     table: &Comparison<'_, '_>,
     entry: &Entry<'_, '_>,
     (axis, scale, y): (Axis, Scale, f64),
-    run: usize,
+    (run, series): (usize, &str),
 ) {
     let middle = y + BAR_HEIGHT / 2.0;
     let start = axis.at(0.0);
@@ -142,11 +144,14 @@ fn bar(
     let small = TextStyle::new(11.0);
     if let Some(estimate) = entry.row.and_then(|row| row.metric(table.speed)) {
         end = axis.at(estimate.value * scale.factor).max(start + 1.0);
-        canvas.rectangle(
-            (start, y + 1.0),
-            (end, y + BAR_HEIGHT - 1.0),
-            SERIES[run % SERIES.len()],
-        );
+        let draw = |canvas: &mut Canvas| {
+            let colour = SERIES[run % SERIES.len()];
+            canvas.rectangle((start, y + 1.0), (end, y + BAR_HEIGHT - 1.0), colour);
+        };
+        match Spot::of(estimate) {
+            Some(spot) => canvas.mark(Datum::new(series, Quantity::of(table.speed, spot)), draw),
+            None => draw(canvas),
+        }
         if let Some(interval) = estimate.interval {
             let ends = [interval.low, interval.high].map(|value| axis.at(value * scale.factor));
             canvas.line(vec![(ends[0], middle), (ends[1], middle)], 1.5, INK);

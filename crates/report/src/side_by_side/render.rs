@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{RunComparison, figure, html::html, markdown::markdown};
 use crate::{Rendered, Report, ReportError, Run, render::Writer};
 
-/// Writes `side-by-side.html`, `side-by-side.md` and `figures/side-by-side-*.{svg,png}` to `folder`, which is created if missing. Writes
+/// Writes `side-by-side.html`, `side-by-side.md` and `figures/side-by-side-*.{svg,png,csv}` to `folder`, which is created if missing. Writes
 /// nothing if the runs have no setting in common.
 pub fn render_side_by_side(runs: &[Run], folder: &Path) -> Result<Rendered, ReportError> {
     let reports = runs.iter().map(Report::new).collect::<Result<Vec<_>, _>>()?;

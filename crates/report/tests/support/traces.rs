@@ -1,6 +1,8 @@
-//! Invented series of one process.
+//! Invented series of one process, and the figures that show them.
 
-use mantissa_core::{Series, SeriesName};
+use crate::support::{RunBuilder, cell, matmul, record, run, suite};
+use mantissa_core::{Axis, Event, EventKind, Samples, Series, SeriesName, Status};
+use mantissa_report::{Figure, Run};
 
 /// Creates the sensor readings of a GPU over a minute. The clock is throttled from 35 s to 41 s, and one power reading is missing.
 pub fn trace() -> Vec<Series> {
@@ -56,4 +58,31 @@ pub fn launches() -> Vec<Series> {
         throttled.push(f64::from(launch), f64::from(u8::from(is_throttled)));
     }
     vec![times, throttled]
+}
+
+/// Creates a run of one cell with sensor traces and all launches.
+pub fn run_with_traces() -> Run {
+    let mut run = run(vec![suite("s", "Observed", &[], &[Axis::Size])]);
+    let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);
+    let mut record = record(&cell, Status::Ok, None);
+    record.events.push(Event {
+        kind: EventKind::Throttled,
+        step: None,
+        value: Some(60.0),
+        detail: "software power cap".into(),
+    });
+    let samples = Samples {
+        series: [trace(), launches()].concat(),
+        test_correct: None,
+        ranges: vec![],
+        trials: vec![],
+    };
+    run.add(record, Some(samples));
+    run
+}
+
+/// Returns the SVG of a figure by name.
+pub fn svg_of(drawn: &[Figure], id: &str) -> String {
+    let figure = drawn.iter().find(|figure| figure.id == id);
+    figure.expect("the figure is drawn").canvas.svg().unwrap()
 }

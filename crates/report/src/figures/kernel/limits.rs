@@ -8,8 +8,10 @@ use super::lines::Line;
 use crate::figures::{
     axis::Axis,
     canvas::{Canvas, TextStyle},
+    datum::{Datum, Quantity},
     palette::MUTED,
 };
+use crate::setting::Spot;
 
 /// Returns the data-sheet peaks in ascending order with their formats.
 pub(super) fn ceilings(lines: &[Line<'_, '_>]) -> Vec<(f64, String)> {
@@ -45,9 +47,17 @@ pub(super) fn draw_ceilings(
     for (peak, formats) in ceilings {
         let at = y.at(*peak);
         let dashes = ((right - left) / (2.0 * DASH)).ceil() as usize;
-        for start in (0..dashes).map(|dash| left + 2.0 * DASH * dash as f64) {
-            canvas.line(vec![(start, at), ((start + DASH).min(right), at)], 1.5, MUTED);
-        }
+        let spot = Spot {
+            value: *peak,
+            whiskers: None,
+        };
+        let series = format!("data-sheet peak of {formats}");
+        let datum = Datum::new(&series, Quantity::of(MetricName::FlopsPerSecond, spot));
+        canvas.mark(datum, |canvas| {
+            for start in (0..dashes).map(|dash| left + 2.0 * DASH * dash as f64) {
+                canvas.line(vec![(start, at), ((start + DASH).min(right), at)], 1.5, MUTED);
+            }
+        });
         let from = match last {
             Some((above, end)) if above - at < 14.0 => end + 8.0,
             _ => left + 28.0,

@@ -11,9 +11,11 @@ use crate::{
     figures::{
         axis::{Axis, decades, rounded, tick_decimals, ticks},
         canvas::{Anchor, Canvas, TextStyle},
+        datum::{Datum, Quantity},
         palette::{FAINT, MUTED},
         power_law::{self, PowerLaw},
     },
+    setting::Spot,
     units,
 };
 
@@ -236,7 +238,7 @@ impl Panel {
         for (index, line) in lines.iter().enumerate() {
             let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
             let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();
-            canvas.line(points.clone(), 2.0, line.colour);
+            canvas.line(points, 2.0, line.colour);
             for row in line.rows.iter().filter(|row| self.shows(row)) {
                 let interval = row
                     .metric(metric)
@@ -250,10 +252,23 @@ impl Panel {
                     );
                 }
             }
-            for point in points {
-                marker(canvas, point, index, line.colour);
+            for row in &line.rows {
+                let spot = row.metric(metric).and_then(Spot::of);
+                if let (Some(spot), Some(point)) = (spot, place(row)) {
+                    canvas.mark(self.datum(&line.label, row, Quantity::of(metric, spot)), |canvas| {
+                        marker(canvas, point, index, line.colour);
+                    });
+                }
             }
         }
+    }
+
+    /// Returns the datum of a row's value, at the size of the row.
+    fn datum(&self, series: &str, row: &Row<'_>, value: Quantity) -> Datum {
+        let kind = self.distribution.as_ref().map(|kind| format!(" · {kind}"));
+        let size = row.cell.setting.size();
+        let at = Quantity::new("size", f64::from(size), "1", units::count(size.into()));
+        Datum::new(&format!("{series}{}", kind.unwrap_or_default()), value).at(at)
     }
 }
 
