@@ -20,6 +20,7 @@ mod folders;
 #[path = "support/gpus.rs"]
 mod gpus;
 mod hover;
+mod loss_curves;
 mod overview;
 mod pages;
 mod pictures;

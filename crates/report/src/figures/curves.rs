@@ -11,7 +11,7 @@ const MAX_POINTS: usize = 400;
 /// Width of the smoothing window as a share of a curve. Smoothing averages out the noise of micro-batches.
 pub const SMOOTHING: f64 = 0.04;
 
-/// Points of step and loss.
+/// Points of progress and loss.
 type Points = Vec<(f64, f64)>;
 
 /// Loss curve of a setting.
@@ -19,6 +19,10 @@ pub struct Curve {
     /// Label that distinguishes the curve from others of its precision; may be empty.
     pub label: String,
     pub colour: Colour,
+    /// Number of samples of an optimizer step: micro-batch × accumulation steps.
+    pub samples_per_step: f64,
+    /// Distance of two steps on the horizontal axis.
+    pub step_width: f64,
     /// Number of seeds.
     pub seeds: usize,
     /// Loss as recorded; empty for several seeds.
@@ -31,8 +35,20 @@ pub struct Curve {
     pub high: Points,
     /// First step at which the loss of a seed became non-finite, and the number of such seeds.
     pub non_finite_from: Option<(f64, usize)>,
-    /// Steps at which the loss scale fell.
+    /// Positions at which the loss scale fell.
     pub overflows: Vec<f64>,
+}
+
+impl Curve {
+    /// Replaces steps by numbers of samples as the positions of all points. Steps of different batches are not comparable.
+    pub fn place_by_samples(&mut self) {
+        self.step_width = self.samples_per_step;
+        let lines = [&mut self.raw, &mut self.smooth, &mut self.low, &mut self.high];
+        let positions = lines.into_iter().flatten().map(|point| &mut point.0);
+        for position in positions.chain(&mut self.overflows) {
+            *position *= self.step_width;
+        }
+    }
 }
 
 /// Returns a row's first record that has a loss curve.
@@ -43,9 +59,12 @@ pub fn curve_of<'r>(run: &Run, row: &Row<'r>) -> Option<&'r Record> {
 
 /// Computes the curve of a setting from one record per seed; `None` if no samples can be read.
 pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour: Colour) -> Option<Curve> {
+    let setting = &seeds[0].0.cell.setting;
     let mut curve = Curve {
         label: group.label(seeds[0].0, &[Axis::Precision, Axis::Seed]),
         colour,
+        samples_per_step: f64::from(setting.batch()) * f64::from(setting.accumulate()),
+        step_width: 1.0,
         seeds: 0,
         raw: vec![],
         smooth: vec![],

@@ -1,4 +1,4 @@
-//! Training loss by optimizer step, one panel per precision, with failures marked at their step.
+//! Training loss by optimizer step, or by samples seen if batches differ. One panel per precision, with failures marked at their step.
 
 use mantissa_core::TaskKind;
 
@@ -16,7 +16,10 @@ use crate::{Group, Row, Run, setting::SettingResult, units};
 const MAX_PANELS: usize = 9;
 const MAX_LINES: usize = 6;
 const PANEL_HEIGHT: f64 = 190.0;
-const PANEL_GAP: f64 = 44.0;
+/// Height below a plot: the numbers and the title of its axis, and the gap to the next panel.
+const PANEL_GAP: f64 = 58.0;
+/// Height above a plot without its key: the titles of the panel and of the vertical axis.
+const HEAD: f64 = 44.0;
 const KEY_HEIGHT: f64 = 16.0;
 
 struct Panel {
@@ -72,7 +75,17 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     if panels.is_empty() {
         return None;
     }
-    Some(draw_panels(group, &panels, shown_of(shown, all)))
+    let mut curves = panels.iter().flat_map(|panel| &panel.curves);
+    let first = curves.next().map(|curve| curve.samples_per_step);
+    let progress = match curves.any(|curve| Some(curve.samples_per_step) != first) {
+        false => "optimizer step",
+        true => {
+            let curves = panels.iter_mut().flat_map(|panel| &mut panel.curves);
+            curves.for_each(Curve::place_by_samples);
+            "samples seen"
+        }
+    };
+    Some(draw_panels(group, &panels, progress, shown_of(shown, all)))
 }
 
 /// Names the precisions under which a loss became non-finite.
@@ -93,7 +106,12 @@ fn finding(panels: &[Panel]) -> String {
     }
 }
 
-fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (Canvas, String) {
+fn draw_panels(
+    group: &Group<'_>,
+    panels: &[Panel],
+    progress: &str,
+    capped: Option<String>,
+) -> (Canvas, String) {
     let columns = panels.len().min(3);
     let labelled = |panel: &Panel| {
         panel
@@ -104,7 +122,7 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
     };
     let lines = panels.iter().map(labelled).max().unwrap_or(0);
     let key = lines as f64 * KEY_HEIGHT;
-    let row_height = 22.0 + key + PANEL_HEIGHT + PANEL_GAP;
+    let row_height = HEAD + key + PANEL_HEIGHT + PANEL_GAP;
     let height = Canvas::CONTENT_TOP + panels.len().div_ceil(columns) as f64 * row_height;
     let capped = capped.map(|text| format!(" · {text}")).unwrap_or_default();
     let every = || panels.iter().flat_map(|panel| &panel.curves);
@@ -122,7 +140,7 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
         ),
     };
     let subtitle = format!(
-        "{} · by optimizer step, {lines}smoothed; cross: loss not finite; tick: loss scale lowered{capped}",
+        "{} · by {progress}, {lines}smoothed; cross: loss not finite; tick: loss scale lowered{capped}",
         group.workload
     );
     let mut canvas = Canvas::titled(height, &finding(panels), &subtitle);
@@ -144,7 +162,7 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
         .map(|point| point.0)
         .fold(1.0, f64::max);
     let last = every()
-        .filter_map(|curve| Some(curve.non_finite_from?.0))
+        .filter_map(|curve| Some(curve.non_finite_from?.0 * curve.step_width))
         .fold(last, f64::max);
 
     let width = (WIDTH - 2.0 * MARGIN - (columns - 1) as f64 * 28.0) / columns as f64;
@@ -167,18 +185,18 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
                 style,
             );
         }
-        let plot = (left + 34.0, top + 22.0 + key + 8.0);
+        let plot = (left + 34.0, top + HEAD + key);
         draw_panel(
             &mut canvas,
             panel,
             plot,
-            (width - 36.0, PANEL_HEIGHT - 8.0),
+            (width - 36.0, PANEL_HEIGHT),
             range,
-            last,
+            (progress, last),
         );
     }
     let caption = format!(
-        "Training loss of {} by optimizer step, smoothed over {:.0} % of each curve, one panel per precision. {over}",
+        "Training loss of {} by {progress}, smoothed over {:.0} % of each curve, one panel per precision. {over}",
         group.workload,
         SMOOTHING * 100.0
     );
@@ -191,13 +209,16 @@ fn draw_panel(
     (left, top): (f64, f64),
     (width, height): (f64, f64),
     range: (f64, f64),
-    last: f64,
+    (progress, last): (&str, f64),
 ) {
     let x = Axis::linear((0.0, last), (left, left + width));
     let y = Axis::linear(range, (top + height, top));
     let style = TextStyle::new(11.0).colour(MUTED);
     let marks = ticks(range, 4);
     let decimals = tick_decimals(&marks);
+    canvas.text((left, top - 10.0), "training loss, nat", style);
+    let middle = (left + width / 2.0, top + height + 36.0);
+    canvas.text(middle, progress, style.anchor(Anchor::Middle));
     for mark in marks {
         canvas.line(vec![(left, y.at(mark)), (left + width, y.at(mark))], 1.0, FAINT);
         canvas.text_centred(
@@ -224,25 +245,25 @@ fn draw_panel(
             "" => panel.title.to_owned(),
             label => format!("{} · {label}", panel.title),
         };
-        let points = curve.smooth.iter().enumerate().map(|(index, &(step, loss))| {
+        let points = curve.smooth.iter().enumerate().map(|(index, &(at, loss))| {
             let ends = curve.low.get(index).zip(curve.high.get(index));
-            let ends = ends.filter(|(low, high)| low.0 == step && high.0 == step);
+            let ends = ends.filter(|(low, high)| low.0 == at && high.0 == at);
             let loss_text = format!("{loss:.4} nat");
             let loss_quantity = Quantity {
                 ends: ends.map(|(low, high)| (low.1, high.1)),
                 ..Quantity::new("training loss", loss, "nat", loss_text)
             };
-            let at = Quantity::new("optimizer step", step, "1", units::count(step as u64));
-            ((x.at(step), y.at(loss)), Datum::new(&series, loss_quantity).at(at))
+            let place = Quantity::new(progress, at, "1", units::count(at as u64));
+            ((x.at(at), y.at(loss)), Datum::new(&series, loss_quantity).at(place))
         });
         let end = curve.smooth.last().map(|last| y.at(last.1));
         canvas.curve(points.collect(), 2.0, curve.colour);
-        for step in &curve.overflows {
-            let at = x.at(*step);
+        for overflow in &curve.overflows {
+            let at = x.at(*overflow);
             canvas.line(vec![(at, top + height), (at, top + height + 6.0)], 1.5, ALARM);
         }
         if let Some((step, seeds)) = curve.non_finite_from {
-            let at = (x.at(step), end.unwrap_or(top + 8.0));
+            let at = (x.at(step * curve.step_width), end.unwrap_or(top + 8.0));
             let count = units::count(step as u64);
             let text = match curve.seeds {
                 1 => format!("not finite at step {count}"),
