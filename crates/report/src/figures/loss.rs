@@ -8,7 +8,7 @@ use super::{
     curves::{Curve, SMOOTHING, curve, curve_of},
     datum::{Datum, Quantity},
     fonts::{Weight, fit},
-    palette::{self, ALARM, FAINT, MUTED},
+    palette::{self, FAINT, MUTED},
     shown_of,
 };
 use crate::{Group, Row, Run, setting::SettingResult, units};
@@ -260,7 +260,7 @@ fn draw_panel(
         canvas.curve(points.collect(), 2.0, curve.colour);
         for overflow in &curve.overflows {
             let at = x.at(*overflow);
-            canvas.line(vec![(at, top + height), (at, top + height + 6.0)], 1.5, ALARM);
+            canvas.line(vec![(at, top + height), (at, top + height + 6.0)], 1.5, curve.colour);
         }
         if let Some((step, seeds)) = curve.non_finite_from {
             let at = (x.at(step * curve.step_width), end.unwrap_or(top + 8.0));
@@ -270,8 +270,10 @@ fn draw_panel(
                 all => format!("not finite from step {count}: {seeds} of {all} seeds"),
             };
             let first = Quantity::new("first step with a non-finite loss", step, "1", text.clone());
-            canvas.mark(Datum::new(&series, first), |canvas| canvas.cross(at, 5.0, ALARM));
-            let note = TextStyle::new(11.0).colour(ALARM);
+            canvas.mark(Datum::new(&series, first), |canvas| {
+                canvas.cross(at, 5.0, curve.colour);
+            });
+            let note = TextStyle::new(11.0);
             let right = at.0 + 10.0 + note.width(&text) < left + width;
             let (dx, anchor) = if right {
                 (10.0, Anchor::Start)
