@@ -9,9 +9,9 @@ use super::{
 };
 use crate::units;
 
-const SIGN: Colour = (0xC2, 0x41, 0x0C);
-const EXPONENT: Colour = (0x0B, 0x62, 0xA4);
-const FRACTION: Colour = (0x12, 0x96, 0x6E);
+pub(super) const SIGN: Colour = (0xC2, 0x41, 0x0C);
+pub(super) const EXPONENT: Colour = (0x0B, 0x62, 0xA4);
+pub(super) const FRACTION: Colour = (0x12, 0x96, 0x6E);
 const LEFT: f64 = MARGIN + 64.0;
 const ROW_HEIGHT: f64 = 74.0;
 const BIT_HEIGHT: f64 = 24.0;

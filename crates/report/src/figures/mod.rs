@@ -4,6 +4,8 @@ mod accumulation;
 mod article;
 pub(crate) mod axis;
 pub(crate) mod canvas;
+#[cfg(test)]
+mod colour_vision;
 pub(crate) mod curves;
 pub(crate) mod datum;
 pub(crate) mod downsample;

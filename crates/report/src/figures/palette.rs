@@ -24,17 +24,17 @@ pub const ON_DARK: Colour = (0xFE, 0xFE, 0xFE);
 /// Text on light bars. The value differs from [`INK`] for the same reason.
 pub const ON_LIGHT: Colour = (0x11, 0x14, 0x18);
 
-/// Colours of lines without a fixed meaning: those of Okabe and Ito, which are distinct for readers with any colour vision
-/// (jfly.uni-koeln.de/color), slightly darkened for contrast on white.
+/// Colours of lines without a fixed meaning. They are distinct for readers with any colour vision. All of them have enough contrast with
+/// a white and with a dark sheet, unlike those of Okabe and Ito (jfly.uni-koeln.de/color), which differ mainly in lightness.
 pub const SERIES: [Colour; 8] = [
     (0x00, 0x72, 0xB2),
     (0xD5, 0x5E, 0x00),
-    (0x00, 0x9E, 0x73),
-    (0xB0, 0x57, 0x8D),
-    (0xBF, 0x83, 0x00),
-    (0x3A, 0x9B, 0xD0),
-    (0x6B, 0x72, 0x80),
-    (0x94, 0x5C, 0x30),
+    (0x45, 0xA4, 0x8A),
+    (0xA8, 0x51, 0x7C),
+    (0x9F, 0x82, 0x59),
+    (0x39, 0x8E, 0xA3),
+    (0x62, 0x78, 0xFF),
+    (0x8F, 0x5A, 0x37),
 ];
 
 /// Returns the colour of bars and lines by matmul precision: blue, green and grey as in the articles, and different in lightness.
@@ -69,6 +69,22 @@ fn contrast(a: Colour, b: Colour) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::{
+        colour_vision::smallest_distance,
+        formats::{EXPONENT, FRACTION, SIGN},
+    };
+
+    /// Palette of Okabe and Ito, "Color Universal Design", 2008.
+    const OKABE_ITO: [Colour; 8] = [
+        (0x00, 0x00, 0x00),
+        (0xE6, 0x9F, 0x00),
+        (0x56, 0xB4, 0xE9),
+        (0x00, 0x9E, 0x73),
+        (0xF0, 0xE4, 0x42),
+        (0x00, 0x72, 0xB2),
+        (0xD5, 0x5E, 0x00),
+        (0xCC, 0x79, 0xA7),
+    ];
 
     /// Minimum contrast of shapes (success criterion 1.4.11) and of text (1.4.3) in the guidelines.
     const MIN_SHAPE_CONTRAST: f64 = 3.0;
@@ -88,16 +104,43 @@ mod tests {
         (channel(1), channel(3), channel(5))
     }
 
+    /// Properties whose colours the page replaces in dark mode.
+    const PAINTS: [&str; 2] = ["fill", "stroke"];
+
     /// Returns the colour that replaces a colour of a figure in dark mode.
-    fn dark_mode_colour(colour: Colour) -> Colour {
+    fn dark_mode_colour(colour: Colour, paint: &str) -> Colour {
         let css = include_str!("../../assets/page.css");
-        let fill = format!(
-            r##"[fill="#{:02X}{:02X}{:02X}"] {{ fill: var("##,
-            colour.0, colour.1, colour.2
-        );
-        match css.split_once(&fill).and_then(|(_, rest)| rest.split_once(')')) {
+        let hex = format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2);
+        let rule = format!("[{paint}=\"{hex}\"] {{ {paint}: var(");
+        match css.split_once(&rule).and_then(|(_, rest)| rest.split_once(')')) {
             Some((name, _)) => page_colours(name)[1],
             None => colour,
+        }
+    }
+
+    #[test]
+    fn colours_of_a_figure_differ_with_any_colour_vision() {
+        // The palette that readers with any colour vision are known to tell apart sets the smallest distance: orange and yellow with
+        // deuteranopia.
+        let least = smallest_distance(&OKABE_ITO);
+        assert!((least - 11.61).abs() < 0.01, "{least}");
+        let matmuls: Vec<Colour> = MatmulPrecision::ALL.iter().map(|one| matmul(*one)).collect();
+        for (colours, paints) in [
+            (&SERIES[..], &PAINTS[..]),
+            (&matmuls[..], &PAINTS[..]),
+            // Faster, slower, and neither.
+            (&[SERIES[0], SERIES[1], GREY][..], &PAINTS[..]),
+            // Bits are filled.
+            (&[SIGN, EXPONENT, FRACTION][..], &PAINTS[..1]),
+        ] {
+            let dark = |paint: &&str| -> Vec<Colour> {
+                let dark = colours.iter().map(|one| dark_mode_colour(*one, paint));
+                dark.collect()
+            };
+            for shown in paints.iter().map(dark).chain([colours.to_vec()]) {
+                let distance = smallest_distance(&shown);
+                assert!(distance >= least, "{shown:02X?}: {distance:.2}");
+            }
         }
     }
 
@@ -115,10 +158,11 @@ mod tests {
         assert_eq!(light, CARD);
         let matmuls = MatmulPrecision::ALL.iter().map(|precision| matmul(*precision));
         for colour in matmuls.chain(SERIES).chain([GREY, MUTED, INK, ALARM]) {
-            let both = [contrast(colour, light), contrast(dark_mode_colour(colour), dark)];
+            let dark = PAINTS.map(|paint| contrast(dark_mode_colour(colour, paint), dark));
+            let ratios = [contrast(colour, light), dark[0], dark[1]];
             assert!(
-                both.iter().all(|ratio| *ratio >= MIN_SHAPE_CONTRAST),
-                "{colour:02X?}: {both:.2?}"
+                ratios.iter().all(|ratio| *ratio >= MIN_SHAPE_CONTRAST),
+                "{colour:02X?}: {ratios:.2?}"
             );
         }
     }

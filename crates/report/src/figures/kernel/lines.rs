@@ -72,9 +72,9 @@ pub(super) fn draw_key(canvas: &mut Canvas, lines: &[Line<'_, '_>]) {
     }
 }
 
-/// Draws one of four shapes by index. The shapes distinguish lines without colour.
+/// Draws one of four shapes by index. The shapes distinguish lines without colour, and lines of the same colour.
 pub(super) fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour) {
-    match index % 4 {
+    match (index + index / palette::SERIES.len()) % 4 {
         0 => canvas.disc((x, y), 4.0, colour),
         1 => canvas.rectangle((x - 3.5, y - 3.5), (x + 3.5, y + 3.5), colour),
         2 => canvas.polygon(vec![(x, y - 5.0), (x + 5.0, y + 3.5), (x - 5.0, y + 3.5)], colour),
@@ -82,5 +82,25 @@ pub(super) fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colo
             vec![(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)],
             colour,
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::kernel::MAX_LINES;
+
+    #[test]
+    fn no_two_lines_have_the_same_marker_and_colour() {
+        let drawn = (0..MAX_LINES).map(|index| {
+            let mut canvas = Canvas::new(20.0);
+            let colour = palette::SERIES[index % palette::SERIES.len()];
+            marker(&mut canvas, (10.0, 10.0), index, colour);
+            canvas.svg().unwrap()
+        });
+        let mut drawn: Vec<String> = drawn.collect();
+        drawn.sort();
+        drawn.dedup();
+        assert_eq!(drawn.len(), MAX_LINES);
     }
 }
