@@ -1,15 +1,14 @@
 //! Tests of figures that compare settings, on invented runs: texts, omitted figures, and hostile values.
 
-use crate::support::{RunBuilder, cell, kernels, matmul, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, cell, kernels, record, run, suite, train_metrics, workload};
 use mantissa_analysis::wilson;
 use mantissa_core::{
-    Axis, Cell, DatasetKind, EvaluateTask, Format, Metric, MetricName, RangeCounts, Record, Samples, Series,
-    SeriesName, Status, Task, TensorClass, TensorRange, Workload,
+    Axis, Cell, DatasetKind, EvaluateTask, Metric, MetricName, Record, Status, Task, Workload,
 };
 use mantissa_report::{Figure, Report, Run, figures};
 
 /// Returns a figure with its SVG.
-fn figure_and_svg(run: &Run, id: &str) -> Option<(Figure, String)> {
+pub fn figure_and_svg(run: &Run, id: &str) -> Option<(Figure, String)> {
     let figure = figures(&Report::new(run).unwrap())
         .into_iter()
         .find(|figure| figure.id == id)?;
@@ -37,7 +36,7 @@ fn add_trainings(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
     }
 }
 
-fn empty_run(axes: &[Axis]) -> Run {
+pub fn empty_run(axes: &[Axis]) -> Run {
     run(vec![suite("s", "S", &[], axes)])
 }
 
@@ -336,123 +335,6 @@ fn a_failed_rung_shows_its_status() {
     run.records[3].metrics.clear();
     let svg = figure_and_svg(&run, "s-ladder").unwrap().1;
     assert!(svg.contains("oom"), "{svg}");
-}
-
-/// Adds a record with counts of exponents in a layer.
-fn add_exponent_counts(run: &mut Run, counts: RangeCounts, layer: &str) {
-    let cell = cell("s", &workload("w"), &[(Axis::Precision, "16-true")]);
-    let mut record = record(&cell, Status::Ok, None);
-    let share = counts.underflow as f64 / counts.elements.max(1) as f64;
-    let metric = Metric::reading(MetricName::UnderflowShare, share, "invented");
-    record.metrics.insert(MetricName::UnderflowShare, metric);
-    let range = TensorRange {
-        step: 1,
-        layer: layer.into(),
-        class: TensorClass::Gradient,
-        format: Format::F16,
-        reference: Format::F64,
-        counts,
-    };
-    let samples = Samples {
-        ranges: vec![range],
-        ..Samples::default()
-    };
-    run.add(record, Some(samples));
-}
-
-#[test]
-fn underflow_is_counted_and_its_range_is_shaded() {
-    let mut run = empty_run(&[Axis::Precision]);
-    let counts = RangeCounts {
-        elements: 1_000,
-        underflow: 250,
-        lowest_exponent: -30,
-        exponents: [vec![250], vec![0; 19], vec![750]].concat(),
-        ..RangeCounts::default()
-    };
-    add_exponent_counts(&mut run, counts, "classifier.weight");
-    let (figure, svg) = figure_and_svg(&run, "s-ranges").unwrap();
-    for text in [
-        "25.00 % of gradients underflow to 0",
-        "gradients · f16",
-        "25.00 % in classifier.weight",
-        "1 observed step",
-    ] {
-        assert!(svg.contains(text), "{text}: {svg}");
-    }
-    assert_eq!(
-        svg.matches("#FBE3D6").count(),
-        1,
-        "only the range below the smallest normal value is shaded"
-    );
-    assert!(figure.folded);
-}
-
-#[test]
-fn hostile_counts_of_exponents_are_drawn_or_left_out() {
-    let counts = |lowest_exponent, exponents| RangeCounts {
-        elements: u64::MAX,
-        underflow: u64::MAX,
-        overflow: u64::MAX,
-        lowest_exponent,
-        exponents,
-        ..RangeCounts::default()
-    };
-    for (lowest, exponents, shown) in [
-        (i32::MIN, vec![1; 50], false),
-        (i32::MAX, vec![1; 50], false),
-        (-1_074, vec![u64::MAX; 3_000], true),
-        (0, vec![], false),
-        (0, vec![0; 40], false),
-        (-14, vec![1], true),
-    ] {
-        let mut run = empty_run(&[Axis::Precision]);
-        add_exponent_counts(&mut run, counts(lowest, exponents), &"wide.".repeat(1_000));
-        assert_eq!(figure_and_svg(&run, "s-ranges").is_some(), shown, "{lowest}");
-    }
-}
-
-/// Adds a matmul with a histogram of the ULP distances of the results, in bins of doubling width.
-fn add_ulp_distances(run: &mut Run, precision: &str, counts: &[f64]) {
-    let cell = cell(
-        "s",
-        &matmul(),
-        &[(Axis::Precision, precision), (Axis::Size, "64")],
-    );
-    let mut series = Series::new(SeriesName::UlpDistance);
-    for (bin, count) in counts.iter().enumerate() {
-        series.push(0.5 * (bin as f64).exp2(), *count);
-    }
-    let samples = Samples {
-        series: vec![series],
-        ..Samples::default()
-    };
-    run.add(record(&cell, Status::Ok, None), Some(samples));
-}
-
-#[test]
-fn ulp_distances_are_shown_as_shares_per_setting() {
-    let mut run = empty_run(&[Axis::Precision]);
-    add_ulp_distances(&mut run, "32-true", &[900.0, 80.0, 20.0]);
-    assert!(
-        figure_and_svg(&run, "s-ulps").is_none(),
-        "a single setting has no figure"
-    );
-    add_ulp_distances(&mut run, "16-true", &[100.0, 0.0, 0.0, 0.0, 1.0]);
-    add_ulp_distances(&mut run, "bf16-true", &[f64::NAN, f64::INFINITY, -3.0, 0.0]);
-    let (_, svg) = figure_and_svg(&run, "s-ulps").unwrap();
-    for text in [
-        "Results differ from float64 by up to 8 ULP of their own formats",
-        "90.0 % within 0.5 ULP, all within 2",
-    ] {
-        assert!(svg.contains(text), "{text}: {svg}");
-    }
-    assert!(
-        !svg.contains("bf16-true"),
-        "a setting without valid counts is not drawn"
-    );
-    add_ulp_distances(&mut run, "64-true", &[1e300; 4_000]);
-    figure_and_svg(&run, "s-ulps").unwrap();
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod exports;
 mod folders;
 #[path = "support/gpus.rs"]
 mod gpus;
+mod histograms;
 mod hover;
 mod loss_curves;
 mod overview;

@@ -14,6 +14,8 @@ const COLUMNS: usize = 3;
 const PLOT_HEIGHT: f64 = 120.0;
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 96.0;
 const LABEL_WIDTH: f64 = 42.0;
+/// Minimum number of bars for which a panel has room. A single bar as wide as its panel would not look like a bar.
+const MIN_BARS: i64 = 8;
 /// Smallest share on the vertical axis.
 const MIN_SHARE: f64 = 1e-6;
 
@@ -59,7 +61,7 @@ impl Histogram {
         canvas: &mut Canvas,
         (left, top): (f64, f64),
         width: f64,
-        axis: ExponentAxis,
+        (axis, first, last): (ExponentAxis, i64, i64),
     ) {
         let room = width + LABEL_WIDTH;
         let head = TextStyle::new(12.0).bold();
@@ -72,11 +74,8 @@ impl Histogram {
         {
             canvas.text((left - LABEL_WIDTH, top - 27.0 + 14.0 * line as f64), text, style);
         }
-        let (Some(first), Some(last)) = (self.bars.first(), self.bars.last()) else {
-            return;
-        };
         let (right, bottom) = (left + width, top + PLOT_HEIGHT);
-        let x = Axis::linear((first.0 as f64 - 0.5, last.0 as f64 + 0.5), (left, right));
+        let x = Axis::linear((first as f64 - 0.5, last as f64 + 0.5), (left, right));
         let y = Axis::log((MIN_SHARE, 1.0), (bottom, top));
         let (below, from) = self.out_of_range;
         let edge = |exponent: i64| x.at(exponent as f64 - 0.5);
@@ -97,7 +96,7 @@ impl Histogram {
             };
             canvas.text_centred((left - 6.0, at), &text, style.anchor(Anchor::End));
         }
-        let gap = (x.at(1.0) - x.at(0.0)).min(4.0) * 0.2;
+        let gap = (edge(first + 1) - edge(first)).min(4.0) * 0.2;
         for (exponent, share) in &self.bars {
             let (from, to) = (edge(*exponent) + gap, edge(exponent + 1) - gap);
             let at = Quantity::new(
@@ -115,8 +114,8 @@ impl Histogram {
                 );
             });
         }
-        let every = ((last.0 - first.0) / 4).max(1);
-        let numbered = (first.0..=last.0).filter(|exponent| exponent.rem_euclid(every) == 0);
+        let every = ((last - first) / 4).max(1);
+        let numbered = (first..=last).filter(|exponent| exponent.rem_euclid(every) == 0);
         for exponent in numbered {
             canvas.text(
                 (x.at(exponent as f64), bottom + 16.0),
@@ -135,7 +134,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Draws histograms side by side.
+/// Draws histograms side by side, with the same horizontal range for comparison.
 pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxis) -> Canvas {
     let columns = if panels.len() == 4 {
         2
@@ -145,6 +144,9 @@ pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxi
     let top = Canvas::CONTENT_TOP + 52.0;
     let rows = panels.len().div_ceil(columns) as f64;
     let mut canvas = Canvas::titled(top + rows * PANEL_HEIGHT - 36.0, title, subtitle);
+    let exponents = || panels.iter().flat_map(|panel| &panel.bars).map(|bar| bar.0);
+    let first = exponents().min().unwrap_or_default();
+    let last = exponents().max().unwrap_or_default().max(first + MIN_BARS - 1);
     let share = (WIDTH - 2.0 * MARGIN + 26.0) / columns as f64;
     for (index, panel) in panels.iter().enumerate() {
         let left = MARGIN + LABEL_WIDTH + (index % columns) as f64 * share;
@@ -153,7 +155,7 @@ pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxi
             &mut canvas,
             (left, top),
             share - LABEL_WIDTH - 26.0,
-            axis,
+            (axis, first, last),
         );
     }
     canvas

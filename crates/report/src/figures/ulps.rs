@@ -79,11 +79,8 @@ fn panel(label: &str, series: &Series) -> Option<Histogram> {
         .map(|count| count.unwrap_or(0.0).max(0.0))
         .collect();
     let bars = Histogram::shares(-1, &counts)?;
-    let within = bars
-        .iter()
-        .filter(|(exponent, _)| *exponent <= -1)
-        .map(|(_, share)| share)
-        .sum::<f64>();
+    // The first bin ends at 0.5. An empty sum of f64 would be −0.
+    let within = bars.first().filter(|bar| bar.0 == -1).map_or(0.0, |bar| bar.1);
     let farthest = bars.last()?.0;
     Some(Histogram {
         title: label.to_owned(),
