@@ -7,8 +7,13 @@ use mantissa_core::{
 };
 use mantissa_report::Run;
 
-/// Adds a record with counts of exponents in a layer.
+/// Adds a record with counts of exponents of the gradients of a layer.
 fn add_exponent_counts(run: &mut Run, counts: RangeCounts, layer: &str) {
+    add_class_counts(run, TensorClass::Gradient, counts, layer);
+}
+
+/// Adds a record with counts of exponents in a layer.
+fn add_class_counts(run: &mut Run, class: TensorClass, counts: RangeCounts, layer: &str) {
     let cell = cell("s", &workload("w"), &[(Axis::Precision, "16-true")]);
     let mut record = record(&cell, Status::Ok, None);
     let share = counts.underflow as f64 / counts.elements.max(1) as f64;
@@ -17,7 +22,7 @@ fn add_exponent_counts(run: &mut Run, counts: RangeCounts, layer: &str) {
     let range = TensorRange {
         step: 1,
         layer: layer.into(),
-        class: TensorClass::Gradient,
+        class,
         format: Format::F16,
         reference: Format::F64,
         counts,
@@ -55,6 +60,28 @@ fn underflow_is_counted_and_its_range_is_shaded() {
         "only the range below the smallest normal value is shaded"
     );
     assert!(figure.folded);
+}
+
+#[test]
+fn lost_weight_updates_are_not_explained_by_the_range_of_the_format() {
+    let counts = RangeCounts {
+        elements: 10_000,
+        underflow: 9_997,
+        lowest_exponent: -30,
+        exponents: vec![5_000, 4_997, 3],
+        ..RangeCounts::default()
+    };
+    let mut run = empty_run(&[Axis::Precision]);
+    add_class_counts(&mut run, TensorClass::WeightUpdate, counts, "classifier.weight");
+    let svg = figure_and_svg(&run, "s-ranges").unwrap().1;
+    for text in [
+        "99.97 % of weight updates are lost next to larger weights or overflow",
+        "99.97 % lost next to larger weights; up to",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    // All updates are below the smallest normal value of f16, 2⁻¹⁴, which is not why they are lost.
+    assert!(!svg.contains("#FBE3D6"));
 }
 
 #[test]

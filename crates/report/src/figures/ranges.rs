@@ -69,11 +69,11 @@ pub fn draw(
         .map(|((class, _), ranges)| (lost_share(ranges), *class));
     let title = match worst.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((share, class)) if share > 0.0 => {
-            format!(
-                "{name}: {} of {} underflow to 0 or overflow",
-                percent(share),
-                plural(class)
-            )
+            let how = match class {
+                TensorClass::WeightUpdate => "are lost next to larger weights or overflow",
+                _ => "underflow to 0 or overflow",
+            };
+            format!("{name}: {} of {} {how}", percent(share), plural(class))
         }
         _ => format!("{name}: no observed value underflows to 0 or overflows"),
     };
@@ -87,7 +87,8 @@ pub fn draw(
     );
     let caption = format!(
         "Magnitudes of the values of {} under {name}, in one process: the share of values at each power of two over all layers and \
-         observed steps, observed in a wider format. A weight update becomes 0 if the weight is much larger.",
+         observed steps, observed in a wider format. A weight update is lost if the weight is much larger, at any magnitude, so its panel is \
+         not shaded.",
         group.workload
     );
     let axis = ExponentAxis {
@@ -120,23 +121,31 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
     let most = most
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .filter(|(share, _)| *share > 0.0);
+    // An update is lost if it is small compared with its weight, whatever its magnitude, so the range of the format is not shaded.
+    let is_update = class == TensorClass::WeightUpdate;
+    let lost = if is_update {
+        "lost next to larger weights"
+    } else {
+        "lost"
+    };
     let note = match most {
         None => "none lost".to_owned(),
         Some((share, layer)) => format!(
-            "{} lost; up to {} in {}",
+            "{} {lost}; up to {} in {}",
             percent(lost_share(ranges)),
             percent(share),
             tail(layer)
         ),
     };
+    let limits = (
+        Some(exponent(format.min_normal())),
+        Some(exponent(format.max_finite()) + 1),
+    );
     Some(Histogram {
         title: format!("{} · {format}", plural(class)),
         note,
         bars: Histogram::shares(first, &dense)?,
-        out_of_range: (
-            Some(exponent(format.min_normal())),
-            Some(exponent(format.max_finite()) + 1),
-        ),
+        out_of_range: if is_update { (None, None) } else { limits },
     })
 }
 
