@@ -21,6 +21,7 @@ mod folders;
 mod gpus;
 mod histograms;
 mod hover;
+mod kernel_figures;
 mod loss_curves;
 mod overview;
 mod pages;

@@ -1,6 +1,4 @@
-//! Limits of a kernel: data-sheet peaks of the throughput, and the bandwidth of a copy.
-
-use std::collections::BTreeMap;
+//! Limits of a kernel: data-sheet peaks of the throughput.
 
 use mantissa_core::MetricName;
 
@@ -65,19 +63,4 @@ pub(super) fn draw_ceilings(
         canvas.text((from, at + 13.0), formats, style);
         last = Some((at, from + style.width(formats)));
     }
-}
-
-/// Returns the bandwidth of a copy by size. Each row of a line recorded a copy of its size; the bandwidth is the median over the lines.
-pub(super) fn copies(lines: &[Line<'_, '_>]) -> Vec<(u32, f64)> {
-    let mut all: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for row in lines.iter().flat_map(|line| &line.rows) {
-        if let Some(copied) = row.metric(MetricName::CopyBytesPerSecond) {
-            all.entry(row.cell.setting.size()).or_default().push(copied.value);
-        }
-    }
-    let middle = |(size, mut copies): (u32, Vec<f64>)| {
-        copies.sort_by(f64::total_cmp);
-        (size, copies[copies.len() / 2])
-    };
-    all.into_iter().map(middle).collect()
 }

@@ -3,7 +3,7 @@
 use mantissa_core::{Axis as SettingAxis, MetricName};
 
 use super::{
-    limits::{ceilings, copies, draw_ceilings},
+    limits::{ceilings, draw_ceilings},
     lines::{Line, marker},
 };
 use crate::{
@@ -57,7 +57,7 @@ pub(super) fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
     let speed = match group.has(MetricName::BytesPerSecond) {
         true => panel(
             MetricName::BytesPerSecond,
-            "Memory bandwidth; grey: a copy (higher is better)",
+            "Memory bandwidth; bands: copies by the same processes",
         ),
         false => panel(group.speed, &throughput_title(group)),
     };
@@ -129,32 +129,22 @@ impl Panel {
             canvas.text((left, top + 24.0), "no values", note);
             return;
         }
-        let copies = match metric {
-            MetricName::BytesPerSecond => copies(lines),
-            _ => vec![],
-        };
         let ceilings = match metric {
             MetricName::FlopsPerSecond => ceilings(lines),
             _ => vec![],
         };
-        let cublas_throughput = |row: &Row<'_>| {
-            let throughput = row.metric(MetricName::CublasFlopsPerSecond)?;
-            (metric == MetricName::FlopsPerSecond).then_some(throughput.value)
+        // Each row is compared only with values of its own processes.
+        let reference = match metric {
+            MetricName::FlopsPerSecond => Some(MetricName::CublasFlopsPerSecond),
+            MetricName::BytesPerSecond => Some(MetricName::CopyBytesPerSecond),
+            _ => None,
         };
-        let cublas_values: Vec<f64> = lines
-            .iter()
-            .flat_map(|line| &line.rows)
-            .filter_map(|row| cublas_throughput(row))
-            .collect();
+        let reference = |row: &Row<'_>| Some((reference?, Spot::of(row.metric(reference?)?)?));
+        let rows = || lines.iter().flat_map(|line| &line.rows);
         let all = || {
-            let copies = copies.iter().map(|(_, copied)| *copied);
+            let references = rows().filter_map(|row| Some(reference(row)?.1.value));
             let ceilings = ceilings.iter().map(|(peak, _)| *peak);
-            values
-                .iter()
-                .copied()
-                .chain(copies)
-                .chain(ceilings)
-                .chain(cublas_values.iter().copied())
+            values.iter().copied().chain(references).chain(ceilings)
         };
         let low = all().fold(f64::INFINITY, f64::min);
         let high = all().fold(0.0, f64::max);
@@ -212,28 +202,20 @@ impl Panel {
             edge,
             note.anchor(Anchor::Middle),
         );
-        let bound = copies
-            .iter()
-            .map(|(size, copied)| (x.at(f64::from(*size)), y.at(*copied)));
-        canvas.line(bound.collect(), 6.0, FAINT);
         draw_ceilings(canvas, &ceilings, y, (left, left + width));
         let laws = lines
             .iter()
             .filter_map(|line| Some((self.law(line)?, line.colour)));
         power_law::draw(canvas, &laws.collect::<Vec<_>>(), (x, y), range);
         for line in lines {
-            let place = |row: &&Row<'_>| {
-                Some((
-                    x.at(f64::from(row.cell.setting.size())),
-                    y.at(cublas_throughput(row)?),
-                ))
-            };
-            canvas.faint_line(
-                line.rows.iter().filter_map(place).collect(),
-                8.0,
-                line.colour,
-                0.25,
-            );
+            let mut band = vec![];
+            for row in &line.rows {
+                if let Some((metric, spot)) = reference(row) {
+                    canvas.mark(self.datum(&line.label, row, Quantity::of(metric, spot)), |_| {});
+                    band.push((x.at(f64::from(row.cell.setting.size())), y.at(spot.value)));
+                }
+            }
+            canvas.faint_line(band, 8.0, line.colour, 0.25);
         }
         for (index, line) in lines.iter().enumerate() {
             let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));

@@ -1,0 +1,73 @@
+//! Tests of the figure of errors and throughputs of kernels.
+
+use crate::comparisons::figure_and_svg;
+use crate::support::{RunBuilder, cell, record, run, suite};
+use mantissa_core::{
+    Axis, CacheState, Kernel, KernelTask, Metric, MetricName, RowsShape, Status, Task, Workload,
+};
+use mantissa_report::Run;
+
+/// Returns a workload of one kernel.
+fn kernel(kernel: Kernel) -> Workload {
+    Workload {
+        name: "kernel".into(),
+        task: Task::Kernel(KernelTask {
+            kernel,
+            min_samples: 5,
+            max_samples: 50,
+            max_seconds: 2.0,
+            max_noise: 0.01,
+            cache: CacheState::Cold,
+        }),
+    }
+}
+
+/// Creates a run of casts in two settings, whose processes copied at different rates.
+fn casts() -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision, Axis::Size])]);
+    let shape = RowsShape {
+        rows: None,
+        width: 64,
+    };
+    for (precision, copied) in [("32-true", 100e9), ("bf16-true", 80e9)] {
+        for size in ["64", "128"] {
+            let axes = [(Axis::Precision, precision), (Axis::Size, size)];
+            let mut record = record(&cell("s", &kernel(Kernel::Cast(shape)), &axes), Status::Ok, None);
+            for (metric, value) in [
+                (MetricName::BytesPerSecond, 50e9),
+                (MetricName::CopyBytesPerSecond, copied),
+                (MetricName::ValuesPerSecond, 10e9),
+                (MetricName::RelativeError, 1e-3),
+            ] {
+                let reading = Metric::reading(metric, value, "invented");
+                record.metrics.insert(metric, reading);
+            }
+            run.add(record, None);
+        }
+    }
+    run
+}
+
+#[test]
+fn every_setting_is_compared_with_the_copies_of_its_own_processes() {
+    let svg = figure_and_svg(&casts(), "s-kernel").unwrap().1;
+    let bands: Vec<&str> = svg
+        .lines()
+        .filter(|line| line.starts_with("<polyline") && line.contains("opacity=\"0.25\""))
+        .collect();
+    assert_eq!(bands.len(), 2, "{svg}");
+    let heights = bands.iter().map(|band| {
+        let (_, points) = band.split_once("points=\"").unwrap();
+        let heights = points.split([' ', '"']).filter_map(|point| Some(point.split_once(',')?.1));
+        let mut heights: Vec<i32> = heights.map(|height| height.parse().unwrap()).collect();
+        heights.dedup();
+        assert_eq!(heights.len(), 1, "each setting copied at the same rate for both sizes");
+        heights[0]
+    });
+    let heights: Vec<i32> = heights.collect();
+    // 80 GB/s is below 100 GB/s, and y points down.
+    assert!(heights[1] > heights[0], "{heights:?}");
+    for (band, colour) in bands.iter().zip(["#0072B2", "#D55E00"]) {
+        assert!(band.contains(colour), "{band}");
+    }
+}
