@@ -1,7 +1,7 @@
 //! Tests of the figure of errors and throughputs of kernels.
 
 use crate::comparisons::figure_and_svg;
-use crate::support::{RunBuilder, cell, record, run, suite};
+use crate::support::{RunBuilder, cell, invented, record, run, suite};
 use mantissa_core::{
     Axis, CacheState, Kernel, KernelTask, Metric, MetricName, RowsShape, Status, Task, Workload,
 };
@@ -70,4 +70,16 @@ fn every_setting_is_compared_with_the_copies_of_its_own_processes() {
     for (band, colour) in bands.iter().zip(["#0072B2", "#D55E00"]) {
         assert!(band.contains(colour), "{band}");
     }
+}
+
+#[test]
+fn the_panel_below_a_title_about_speed_shows_the_speed() {
+    let svg = figure_and_svg(&invented(), "kernels-kernel").unwrap().1;
+    let left = |text: &str| {
+        let (before, _) = svg.split_once(&format!("\n{text}")).unwrap();
+        let (_, x) = before.rsplit_once("<text x=\"").unwrap();
+        x.split_once('"').unwrap().0.parse::<i32>().unwrap()
+    };
+    assert!(svg.contains("At size 1,024, "), "{svg}");
+    assert!(left("Throughput") < left("Relative error"));
 }

@@ -1,4 +1,4 @@
-//! Error and throughput of a kernel by size.
+//! Throughput and error of a kernel by size.
 
 mod limits;
 mod lines;
@@ -19,7 +19,7 @@ use crate::{Group, Suite, shape};
 const MAX_LINES: usize = 16;
 const GAP: f64 = 76.0;
 
-/// Draws error and throughput or, if the distribution of the input values varies, the error per distribution. `None` for other tasks,
+/// Draws throughput and error or, if the distribution of the input values varies, the error per distribution. `None` for other tasks,
 /// if all cells have the same size, or if no cell has an error or a throughput.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let kernel = shape::kernel(&group.rows.first()?.cell.workload)?;
@@ -50,7 +50,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let shown = if group.varies(Axis::Distribution) {
         "error by size and input values"
     } else {
-        "error and throughput by size"
+        "throughput and error by size"
     };
     let title = finding(group, &panels, &lines).unwrap_or_else(|| format!("{}: {shown}", suite.info.title));
     let top = Canvas::CONTENT_TOP + key + 40.0;

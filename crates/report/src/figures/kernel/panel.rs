@@ -62,7 +62,8 @@ pub(super) fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
         false => panel(group.speed, &throughput_title(group)),
     };
     let error = panel(MetricName::RelativeError, "Relative error (lower is better)");
-    vec![error, speed]
+    // The title is about the speed, so its panel is the first one.
+    vec![speed, error]
 }
 
 /// Returns the title of the throughput panel with the reference lines that it contains.
