@@ -22,7 +22,10 @@ fn hover_texts_name_the_series_and_the_value_with_its_unit() {
         ("article-times", "32-true · highest: 86.10 %"),
         // 171.2 s / 92.6 s.
         ("article-speed", "bf16-true: 1.85×"),
-        ("article-pareto", "32-true · highest, Training time 2.85 min: 86.10 %"),
+        (
+            "article-pareto",
+            "32-true · highest, Training time 2.85 min: 86.10 %",
+        ),
         ("article-memory", "32-true · highest: activations 400.0 MB"),
         ("article-loss", "16-true: not finite at step 412"),
         // 92 GFLOP/s · (1 − exp(−64 / 300)).
@@ -30,7 +33,10 @@ fn hover_texts_name_the_series_and_the_value_with_its_unit() {
         ("formats", "bf16: 8 bits of exponent"),
     ] {
         let svg = svg_of(&drawn, id);
-        assert!(svg.contains(&format!("<g><title>{text}</title>\n<")), "{id}: {text}");
+        assert!(
+            svg.contains(&format!("<g><title>{text}</title>\n<")),
+            "{id}: {text}"
+        );
     }
 }
 
@@ -51,9 +57,9 @@ fn a_csv_has_one_row_per_mark_in_base_units() {
     let kernels = read("kernels-kernel");
     let drawn = figures(&Report::new(&invented()).unwrap()).into_iter();
     let svg = svg_of(&drawn.collect::<Vec<_>>(), "kernels-kernel");
-    // Throughputs of six settings at five sizes, and errors of all settings but 64-true, whose error is 0.
-    assert_eq!(rows(&kernels).len(), 6 * 5 + 5 * 5);
-    assert_eq!(svg.matches("<title>").count(), 6 * 5 + 5 * 5);
+    // Throughputs of six settings at five sizes; errors and the exponent of their power law for all settings but 64-true, whose error is 0.
+    assert_eq!(rows(&kernels).len(), 6 * 5 + 5 * (5 + 1));
+    assert_eq!(svg.matches("<title>").count(), 6 * 5 + 5 * (5 + 1));
 }
 
 #[test]
@@ -84,12 +90,17 @@ fn hover_texts_of_a_curve_cover_its_whole_length() {
     let drawn = figures(&Report::new(&run_with_traces()).unwrap());
     let svg = svg_of(&drawn, "s-trace");
     // The temperature has 600 readings in 59.9 s and no gap, and is drawn with at most 500 points.
-    let hovers = svg.lines().filter(|line| line.starts_with("<g><title>Temperature, after "));
+    let hovers = svg
+        .lines()
+        .filter(|line| line.starts_with("<g><title>Temperature, after "));
     let seconds = hovers.map(|line| {
         let (_, rest) = line.split_once("after ").unwrap();
         rest.split_once(" s:").unwrap().0.parse::<f64>().unwrap()
     });
     let seconds: Vec<f64> = seconds.collect();
     assert!(seconds.len() > 30 && seconds.is_sorted(), "{seconds:?}");
-    assert!(seconds[0] < 2.0 && seconds[seconds.len() - 1] > 57.0, "{seconds:?}");
+    assert!(
+        seconds[0] < 2.0 && seconds[seconds.len() - 1] > 57.0,
+        "{seconds:?}"
+    );
 }

@@ -1,9 +1,10 @@
 //! Tests of the figure of errors and throughputs of kernels.
 
 use crate::comparisons::figure_and_svg;
+use crate::layout::assert_readable;
 use crate::support::{RunBuilder, cell, invented, record, run, suite};
 use mantissa_core::{
-    Axis, CacheState, Kernel, KernelTask, Metric, MetricName, RowsShape, Status, Task, Workload,
+    Axis, CacheState, Kernel, KernelTask, MatmulShape, Metric, MetricName, RowsShape, Status, Task, Workload,
 };
 use mantissa_report::Run;
 
@@ -58,10 +59,16 @@ fn every_setting_is_compared_with_the_copies_of_its_own_processes() {
     assert_eq!(bands.len(), 2, "{svg}");
     let heights = bands.iter().map(|band| {
         let (_, points) = band.split_once("points=\"").unwrap();
-        let heights = points.split([' ', '"']).filter_map(|point| Some(point.split_once(',')?.1));
+        let heights = points
+            .split([' ', '"'])
+            .filter_map(|point| Some(point.split_once(',')?.1));
         let mut heights: Vec<i32> = heights.map(|height| height.parse().unwrap()).collect();
         heights.dedup();
-        assert_eq!(heights.len(), 1, "each setting copied at the same rate for both sizes");
+        assert_eq!(
+            heights.len(),
+            1,
+            "each setting copied at the same rate for both sizes"
+        );
         heights[0]
     });
     let heights: Vec<i32> = heights.collect();
@@ -82,4 +89,55 @@ fn the_panel_below_a_title_about_speed_shows_the_speed() {
     };
     assert!(svg.contains("At size 1,024, "), "{svg}");
     assert!(left("Throughput") < left("Relative error"));
+}
+
+#[test]
+fn exponents_and_labels_of_growing_sums_are_complete() {
+    let axes = [
+        Axis::Precision,
+        Axis::Matmul,
+        Axis::Accumulator,
+        Axis::Distribution,
+        Axis::Size,
+    ];
+    let mut run = run(vec![suite("s", "S", &[], &axes)]);
+    let shape = MatmulShape {
+        batch: 1,
+        m: Some(64),
+        n: Some(64),
+        k: None,
+    };
+    // The settings of the suite `inner-dimension`, with errors that grow like different powers of the size.
+    for (index, (precision, matmul, accumulator)) in [
+        ("32-true", "highest", "f32"),
+        ("32-true", "high", "f32"),
+        ("32-true", "medium", "f32"),
+        ("16-true", "highest", "f32"),
+        ("16-true", "highest", "f16"),
+        ("bf16-true", "highest", "f32"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for distribution in ["normal", "uniform", "lognormal", "cancellation"] {
+            for size in [64_u32, 1_024, 16_384] {
+                let size_text = size.to_string();
+                let values = [precision, matmul, accumulator, distribution, &size_text];
+                let setting: Vec<(Axis, &str)> = axes.into_iter().zip(values).collect();
+                let at = cell("s", &kernel(Kernel::Matmul(shape)), &setting);
+                let mut record = record(&at, Status::Ok, None);
+                let error = 1e-7 * 10f64.powi(index as i32) * f64::from(size).powf(-0.5 + 0.2 * index as f64);
+                let reading = Metric::reading(MetricName::RelativeError, error, "invented");
+                record.metrics.insert(MetricName::RelativeError, reading);
+                run.add(record, None);
+            }
+        }
+    }
+    let svg = figure_and_svg(&run, "s-kernel").unwrap().1;
+    for exponent in ["-0.50", "0.10", "0.50"] {
+        let shown = svg.matches(&format!(">\n{exponent}\n<")).count();
+        assert_eq!(shown, 4, "{exponent} in each of four panels");
+    }
+    assert!(svg.contains(">\n16-true · accumulator f16\n<"), "{svg}");
+    assert_readable("s-kernel", &svg);
 }

@@ -22,6 +22,8 @@ mod gpus;
 mod histograms;
 mod hover;
 mod kernel_figures;
+#[path = "support/layout.rs"]
+mod layout;
 mod loss_curves;
 mod overview;
 mod pages;

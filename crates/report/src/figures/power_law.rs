@@ -3,6 +3,7 @@
 use super::{
     axis::Axis,
     canvas::{Canvas, TextStyle},
+    datum::{Datum, Quantity},
     palette::Colour,
 };
 use crate::least_squares::straight_line;
@@ -28,23 +29,39 @@ impl PowerLaw {
     }
 }
 
-/// Draws a band per power law from the first size to the last, with its exponent on the right if there is room.
-pub fn draw(canvas: &mut Canvas, laws: &[(PowerLaw, Colour)], (x, y): (Axis, Axis), sizes: (f64, f64)) {
+/// Distance of an exponent from the end of its band.
+const GAP: f64 = 20.0;
+const STYLE: TextStyle = TextStyle::new(11.0).bold();
+
+/// A power law with the name and the colour of its line.
+pub type NamedLaw<'l> = (PowerLaw, &'l str, Colour);
+
+fn text(law: &PowerLaw) -> String {
+    format!("{:.2}", law.exponent)
+}
+
+/// Returns the width of the exponents with their distance from the bands; 0 without power laws.
+pub fn width(laws: &[NamedLaw<'_>]) -> f64 {
+    let widths = laws.iter().map(|(law, ..)| GAP + STYLE.width(&text(law)));
+    widths.fold(0.0, f64::max)
+}
+
+/// Draws a band per power law from the first size to the last, with its exponent on the right unless it would cover another one.
+pub fn draw(canvas: &mut Canvas, laws: &[NamedLaw<'_>], (x, y): (Axis, Axis), sizes: (f64, f64)) {
     const MIN_DISTANCE: f64 = 13.0;
     let end = |law: &PowerLaw| y.at(law.at(sizes.1));
     let mut taken: Vec<f64> = vec![];
-    for (law, colour) in laws {
+    for (law, name, colour) in laws {
         let line = vec![(x.at(sizes.0), y.at(law.at(sizes.0))), (x.at(sizes.1), end(law))];
-        canvas.faint_line(line, 7.0, *colour, 0.22);
+        let exponent = Quantity::new("exponent", law.exponent, "1", format!("exponent {}", text(law)));
+        canvas.mark(Datum::new(name, exponent), |canvas| {
+            canvas.faint_line(line, 7.0, *colour, 0.22);
+        });
         let free = taken.iter().all(|other| (other - end(law)).abs() >= MIN_DISTANCE);
         if free {
             taken.push(end(law));
-            let style = TextStyle::new(11.0).bold().colour(*colour);
-            canvas.text_centred(
-                (x.at(sizes.1) + 20.0, end(law)),
-                &format!("{:.2}", law.exponent),
-                style,
-            );
+            let at = (x.at(sizes.1) + GAP, end(law));
+            canvas.text_centred(at, &text(law), STYLE.colour(*colour));
         }
     }
 }

@@ -6,13 +6,18 @@ use crate::{
     Group, Row,
     figures::{
         canvas::{Canvas, MARGIN, TextStyle, WIDTH},
-        fonts::{Weight, fit},
+        fonts::fit,
         palette::{self, Colour, MUTED},
     },
 };
 
 pub(super) const KEY_ROW: f64 = 20.0;
-pub(super) const KEY_COLUMNS: usize = 4;
+const MAX_KEY_COLUMNS: usize = 4;
+const KEY_LABEL: TextStyle = TextStyle::new(11.5).colour(MUTED);
+/// Width of the sample of a line in front of its label.
+const KEY_SAMPLE: f64 = 26.0;
+/// Gap to the next column.
+const KEY_GAP: f64 = 14.0;
 
 /// Rows of one setting at several sizes, drawn as a line.
 pub(super) struct Line<'r, 'a> {
@@ -56,18 +61,31 @@ pub(super) fn describe_exact(lines: &[Line<'_, '_>]) -> Option<String> {
     (!names.is_empty()).then(|| format!("error 0, not drawn: {}", names.join(", ")))
 }
 
+/// Returns the number of columns of the key in which the widest label fits.
+pub(super) fn key_columns(lines: &[Line<'_, '_>]) -> usize {
+    let widths = lines.iter().map(|line| KEY_LABEL.width(&line.label));
+    let widest = widths.fold(0.0, f64::max);
+    let columns = (WIDTH - 2.0 * MARGIN) / (KEY_SAMPLE + widest + KEY_GAP);
+    (columns as usize).clamp(1, MAX_KEY_COLUMNS)
+}
+
 pub(super) fn draw_key(canvas: &mut Canvas, lines: &[Line<'_, '_>]) {
-    let style = TextStyle::new(11.5).colour(MUTED);
-    let column = (WIDTH - 2.0 * MARGIN) / KEY_COLUMNS as f64;
+    let columns = key_columns(lines);
+    let width = (WIDTH - 2.0 * MARGIN) / columns as f64;
     for (index, line) in lines.iter().enumerate() {
-        let x = MARGIN + (index % KEY_COLUMNS) as f64 * column;
-        let y = Canvas::CONTENT_TOP + 6.0 + (index / KEY_COLUMNS) as f64 * KEY_ROW;
+        let x = MARGIN + (index % columns) as f64 * width;
+        let y = Canvas::CONTENT_TOP + 6.0 + (index / columns) as f64 * KEY_ROW;
         canvas.line(vec![(x, y), (x + 18.0, y)], 2.0, line.colour);
         marker(canvas, (x + 9.0, y), index, line.colour);
         canvas.text_centred(
-            (x + 26.0, y),
-            &fit(&line.label, 11.5, Weight::Regular, column - 32.0),
-            style,
+            (x + KEY_SAMPLE, y),
+            &fit(
+                &line.label,
+                KEY_LABEL.size,
+                KEY_LABEL.weight,
+                width - KEY_SAMPLE - 6.0,
+            ),
+            KEY_LABEL,
         );
     }
 }

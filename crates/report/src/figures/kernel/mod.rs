@@ -7,7 +7,7 @@ mod panel;
 use mantissa_core::{Axis, MetricName};
 
 use self::{
-    lines::{KEY_COLUMNS, KEY_ROW, Line, describe_exact, draw_key, lines},
+    lines::{KEY_ROW, Line, describe_exact, draw_key, key_columns, lines},
     panel::{PANEL_HEIGHT, Panel, panels},
 };
 use super::{
@@ -30,7 +30,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let mut lines = lines(group);
     let all = lines.len();
     lines.truncate(MAX_LINES);
-    let key = lines.len().div_ceil(KEY_COLUMNS) as f64 * KEY_ROW;
+    let key = lines.len().div_ceil(key_columns(&lines)) as f64 * KEY_ROW;
     let capped = shown_of(lines.len(), all)
         .map(|text| format!(" · {text} settings"))
         .unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::{
         canvas::{Anchor, Canvas, TextStyle},
         datum::{Datum, Quantity},
         palette::{FAINT, MUTED},
-        power_law::{self, PowerLaw},
+        power_law::{self, NamedLaw, PowerLaw},
     },
     setting::Spot,
     units,
@@ -180,15 +180,16 @@ impl Panel {
             canvas.text((left + width, top - 14.0), scale.unit, note.anchor(Anchor::End));
             axis
         };
-        let mut sizes: Vec<u32> = lines
-            .iter()
-            .flat_map(|line| &line.rows)
-            .map(|row| row.cell.setting.size())
-            .collect();
+        let mut sizes: Vec<u32> = rows().map(|row| row.cell.setting.size()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let range = (f64::from(sizes[0]), f64::from(sizes[sizes.len() - 1]));
-        let x = Axis::log(range, (left + 16.0, left + width - 16.0));
+        let laws = lines
+            .iter()
+            .filter_map(|line| Some((self.law(line)?, line.label.as_str(), line.colour)));
+        let laws: Vec<NamedLaw<'_>> = laws.collect();
+        let room = power_law::width(&laws).max(16.0);
+        let x = Axis::log(range, (left + 16.0, left + width - room));
         let mut next_free = f64::NEG_INFINITY;
         for size in &sizes {
             let (at, text) = (x.at(f64::from(*size)), units::count(u64::from(*size)));
@@ -204,10 +205,7 @@ impl Panel {
             note.anchor(Anchor::Middle),
         );
         draw_ceilings(canvas, &ceilings, y, (left, left + width));
-        let laws = lines
-            .iter()
-            .filter_map(|line| Some((self.law(line)?, line.colour)));
-        power_law::draw(canvas, &laws.collect::<Vec<_>>(), (x, y), range);
+        power_law::draw(canvas, &laws, (x, y), range);
         for line in lines {
             let mut band = vec![];
             for row in &line.rows {
@@ -238,9 +236,12 @@ impl Panel {
             for row in &line.rows {
                 let spot = row.metric(metric).and_then(Spot::of);
                 if let (Some(spot), Some(point)) = (spot, place(row)) {
-                    canvas.mark(self.datum(&line.label, row, Quantity::of(metric, spot)), |canvas| {
-                        marker(canvas, point, index, line.colour);
-                    });
+                    canvas.mark(
+                        self.datum(&line.label, row, Quantity::of(metric, spot)),
+                        |canvas| {
+                            marker(canvas, point, index, line.colour);
+                        },
+                    );
                 }
             }
         }
