@@ -28,6 +28,7 @@ mod loss_curves;
 mod overview;
 mod pages;
 mod pictures;
+mod readable;
 mod repeats;
 #[cfg(target_os = "linux")]
 mod scale;

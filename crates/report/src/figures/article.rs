@@ -8,7 +8,7 @@ use super::{
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     datum::{Datum, Quantity},
     describe_whiskers, finding,
-    fonts::{Weight, fit},
+    fonts::wrap,
     palette::{self, ALARM, FAINT, INK, MUTED},
     selection::Selection,
     settings_of,
@@ -21,6 +21,8 @@ use crate::{
 
 const BAR_HEIGHT: f64 = 26.0;
 const GAP: f64 = 6.0;
+const MAX_LABEL: f64 = 210.0;
+const MAX_LABEL_LINES: usize = 8;
 const GROUP_GAP: f64 = 14.0;
 const PRECISION_WIDTH: f64 = 104.0;
 const ACCURACY_RIGHT: f64 = 786.0;
@@ -48,7 +50,17 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .filter(|pair| precision(pair[0].row()) != precision(pair[1].row()))
         .count();
     let top = Canvas::CONTENT_TOP + 52.0;
-    let bottom = top + settings.len() as f64 * (BAR_HEIGHT + GAP) + breaks as f64 * GROUP_GAP;
+    let labels = settings.iter().map(|setting| label(group, setting.row()));
+    let labels: Vec<String> = labels.collect();
+    let widths = labels.iter().map(|label| LABEL.width(label));
+    let label_width = widths.fold(30.0, f64::max).min(MAX_LABEL);
+    let wrapped = labels
+        .iter()
+        .map(|label| wrap(label, LABEL.size, LABEL.weight, label_width, MAX_LABEL_LINES));
+    let wrapped: Vec<Vec<String>> = wrapped.collect();
+    let most = wrapped.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let row_height = BAR_HEIGHT.max(most * Canvas::LINE_HEIGHT + 4.0) + GAP;
+    let bottom = top + settings.len() as f64 * row_height + breaks as f64 * GROUP_GAP;
     let epochs = match &settings[0].row().cell.workload.task {
         mantissa_core::Task::Train(task) => task.epochs,
         _ => 0,
@@ -64,11 +76,6 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
     legend(&mut canvas, &settings);
 
-    let label_width = settings
-        .iter()
-        .map(|setting| LABEL.width(&label(group, setting.row())))
-        .fold(30.0, f64::max)
-        .min(210.0);
     let left = MARGIN + PRECISION_WIDTH + label_width + 12.0;
     // Room for a status next to the longest bar.
     let status = TextStyle::new(12.5).bold();
@@ -99,15 +106,10 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
             let style = TextStyle::new(13.0).bold();
             canvas.text_centred((MARGIN, y + BAR_HEIGHT / 2.0), precision(row), style);
         }
-        let room = label_width;
-        let text = fit(&label(group, row), LABEL.size, Weight::Regular, room);
-        canvas.text_centred(
-            (left - 12.0, y + BAR_HEIGHT / 2.0),
-            &text,
-            LABEL.anchor(Anchor::End),
-        );
+        let at = (left - 12.0, y + BAR_HEIGHT / 2.0);
+        canvas.lines_centred(at, &wrapped[index], LABEL.anchor(Anchor::End));
         draw_row(&mut canvas, group, setting, seeds, (axis, left, y, scale));
-        y += BAR_HEIGHT + GAP;
+        y += row_height;
     }
     let caption = format!(
         "Training time of {} of {}, grouped by precision and coloured by matmul precision, with test accuracy and peak memory. {}",

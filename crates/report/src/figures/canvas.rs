@@ -137,10 +137,10 @@ impl Canvas {
         }
     }
 
-    /// Creates a sheet with a title and a subtitle of at most three lines each. Callers draw the content from
+    /// Creates a sheet with a title and a subtitle of at most six lines each. Callers draw the content from
     /// [`Canvas::CONTENT_TOP`] on; additional lines shift it down and make the sheet higher than `height`.
     pub fn titled(height: f64, title: &str, subtitle: &str) -> Self {
-        const LINES: usize = 3;
+        const LINES: usize = 6;
         let (head, below) = (TextStyle::new(18.0).bold(), TextStyle::new(12.5).colour(MUTED));
         // A fallback font may be wider than the embedded one.
         let room = 0.94 * (WIDTH - 2.0 * MARGIN);
@@ -160,6 +160,9 @@ impl Canvas {
         canvas.content_shift = title_shift + content_shift;
         canvas
     }
+
+    /// Height of a line of a label with several lines, in logical pixels.
+    pub const LINE_HEIGHT: f64 = 14.0;
 
     /// Top of the content of a titled figure, in logical pixels.
     pub const CONTENT_TOP: f64 = 76.0;
@@ -275,6 +278,15 @@ impl Canvas {
                 text: text.to_owned(),
                 style,
             });
+        }
+    }
+
+    /// Draws lines of text that are vertically centred on `y` together.
+    pub fn lines_centred(&mut self, (x, y): (f64, f64), lines: &[String], style: TextStyle) {
+        let above = Self::LINE_HEIGHT * lines.len().saturating_sub(1) as f64 / 2.0;
+        for (index, line) in lines.iter().enumerate() {
+            let middle = y - above + Self::LINE_HEIGHT * index as f64;
+            self.text_centred((x, middle), line, style);
         }
     }
 

@@ -4,7 +4,7 @@ use super::{
     axis::Axis,
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     datum::{Datum, Quantity},
-    fonts::{Weight, fit, wrap},
+    fonts::{Weight, wrap},
     palette::{self, ALARM_WASH, FAINT, MUTED},
 };
 use crate::units;
@@ -14,6 +14,7 @@ const COLUMNS: usize = 3;
 const PLOT_HEIGHT: f64 = 120.0;
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 96.0;
 const LABEL_WIDTH: f64 = 42.0;
+const HEAD: TextStyle = TextStyle::new(12.0).bold();
 /// Minimum number of bars for which a panel has room. A single bar as wide as its panel would not look like a bar.
 const MIN_BARS: i64 = 8;
 /// Smallest share on the vertical axis.
@@ -56,6 +57,11 @@ impl Histogram {
         (all > 0.0 && all.is_finite()).then(|| bars().collect())
     }
 
+    fn title_lines(&self, room: f64) -> Vec<String> {
+        const MAX_LINES: usize = 8;
+        wrap(&self.title, HEAD.size, HEAD.weight, room, MAX_LINES)
+    }
+
     fn draw(
         &self,
         canvas: &mut Canvas,
@@ -64,9 +70,10 @@ impl Histogram {
         (axis, first, last): (ExponentAxis, i64, i64),
     ) {
         let room = width + LABEL_WIDTH;
-        let head = TextStyle::new(12.0).bold();
-        let title = fit(&self.title, head.size, Weight::SemiBold, room);
-        canvas.text((left - LABEL_WIDTH, top - 42.0), &title, head);
+        for (line, text) in self.title_lines(room).iter().rev().enumerate() {
+            let baseline = top - 42.0 - Canvas::LINE_HEIGHT * line as f64;
+            canvas.text((left - LABEL_WIDTH, baseline), text, HEAD);
+        }
         let style = TextStyle::new(11.0).colour(MUTED);
         for (line, text) in wrap(&self.note, style.size, Weight::Regular, room, 2)
             .iter()
@@ -141,16 +148,19 @@ pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxi
     } else {
         panels.len().clamp(1, COLUMNS)
     };
-    let top = Canvas::CONTENT_TOP + 52.0;
+    let share = (WIDTH - 2.0 * MARGIN + 26.0) / columns as f64;
+    let title_lines = panels.iter().map(|panel| panel.title_lines(share - 26.0).len());
+    let more = Canvas::LINE_HEIGHT * (title_lines.max().unwrap_or(1) - 1) as f64;
+    let top = Canvas::CONTENT_TOP + 52.0 + more;
     let rows = panels.len().div_ceil(columns) as f64;
-    let mut canvas = Canvas::titled(top + rows * PANEL_HEIGHT - 36.0, title, subtitle);
+    let panel_height = PANEL_HEIGHT + more;
+    let mut canvas = Canvas::titled(top + rows * panel_height - 36.0, title, subtitle);
     let exponents = || panels.iter().flat_map(|panel| &panel.bars).map(|bar| bar.0);
     let first = exponents().min().unwrap_or_default();
     let last = exponents().max().unwrap_or_default().max(first + MIN_BARS - 1);
-    let share = (WIDTH - 2.0 * MARGIN + 26.0) / columns as f64;
     for (index, panel) in panels.iter().enumerate() {
         let left = MARGIN + LABEL_WIDTH + (index % columns) as f64 * share;
-        let top = top + (index / columns) as f64 * PANEL_HEIGHT;
+        let top = top + (index / columns) as f64 * panel_height;
         panel.draw(
             &mut canvas,
             (left, top),

@@ -7,7 +7,7 @@ use super::{
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     curves::{Curve, SMOOTHING, curve, curve_of},
     datum::{Datum, Quantity},
-    fonts::{Weight, fit},
+    fonts::{Weight, wrap},
     palette::{self, FAINT, MUTED},
     shown_of,
 };
@@ -113,14 +113,12 @@ fn draw_panels(
     capped: Option<String>,
 ) -> (Canvas, String) {
     let columns = panels.len().min(3);
-    let labelled = |panel: &Panel| {
-        panel
-            .curves
-            .iter()
-            .filter(|curve| !curve.label.is_empty())
-            .count()
+    let width = (WIDTH - 2.0 * MARGIN - (columns - 1) as f64 * 28.0) / columns as f64;
+    let key_lines = |panel: &Panel| -> usize {
+        let lines = panel.curves.iter().map(|curve| key_label(curve, width).len());
+        lines.sum()
     };
-    let lines = panels.iter().map(labelled).max().unwrap_or(0);
+    let lines = panels.iter().map(key_lines).max().unwrap_or(0);
     let key = lines as f64 * KEY_HEIGHT;
     let row_height = HEAD + key + PANEL_HEIGHT + PANEL_GAP;
     let height = Canvas::CONTENT_TOP + panels.len().div_ceil(columns) as f64 * row_height;
@@ -165,25 +163,20 @@ fn draw_panels(
         .filter_map(|curve| Some(curve.non_finite_from?.0 * curve.step_width))
         .fold(last, f64::max);
 
-    let width = (WIDTH - 2.0 * MARGIN - (columns - 1) as f64 * 28.0) / columns as f64;
     for (index, panel) in panels.iter().enumerate() {
         let left = MARGIN + (index % columns) as f64 * (width + 28.0);
         let top = Canvas::CONTENT_TOP + (index / columns) as f64 * row_height;
         canvas.text((left, top + 14.0), panel.title, TextStyle::new(13.0).bold());
         let style = TextStyle::new(11.5).colour(MUTED);
-        for (line, curve) in panel
-            .curves
-            .iter()
-            .filter(|curve| !curve.label.is_empty())
-            .enumerate()
-        {
-            let y = top + 30.0 + line as f64 * KEY_HEIGHT;
-            canvas.line(vec![(left, y), (left + 16.0, y)], 3.0, curve.colour);
-            canvas.text_centred(
-                (left + 22.0, y),
-                &fit(&curve.label, 11.5, Weight::Regular, width - 24.0),
-                style,
-            );
+        let mut y = top + 30.0;
+        for curve in &panel.curves {
+            for (line, text) in key_label(curve, width).iter().enumerate() {
+                if line == 0 {
+                    canvas.line(vec![(left, y), (left + 16.0, y)], 3.0, curve.colour);
+                }
+                canvas.text_centred((left + 22.0, y), text, style);
+                y += KEY_HEIGHT;
+            }
         }
         let plot = (left + 34.0, top + HEAD + key);
         draw_panel(
@@ -201,6 +194,15 @@ fn draw_panels(
         SMOOTHING * 100.0
     );
     (canvas, caption.trim_end().to_owned())
+}
+
+/// Returns the lines of the label of a curve; empty without a label.
+fn key_label(curve: &Curve, width: f64) -> Vec<String> {
+    const MAX_LINES: usize = 8;
+    match curve.label.as_str() {
+        "" => vec![],
+        label => wrap(label, 11.5, Weight::Regular, width - 24.0, MAX_LINES),
+    }
 }
 
 fn draw_panel(
@@ -254,13 +256,20 @@ fn draw_panel(
                 ..Quantity::new("training loss", loss, "nat", loss_text)
             };
             let place = Quantity::new(progress, at, "1", units::count(at as u64));
-            ((x.at(at), y.at(loss)), Datum::new(&series, loss_quantity).at(place))
+            (
+                (x.at(at), y.at(loss)),
+                Datum::new(&series, loss_quantity).at(place),
+            )
         });
         let end = curve.smooth.last().map(|last| y.at(last.1));
         canvas.curve(points.collect(), 2.0, curve.colour);
         for overflow in &curve.overflows {
             let at = x.at(*overflow);
-            canvas.line(vec![(at, top + height), (at, top + height + 6.0)], 1.5, curve.colour);
+            canvas.line(
+                vec![(at, top + height), (at, top + height + 6.0)],
+                1.5,
+                curve.colour,
+            );
         }
         if let Some((step, seeds)) = curve.non_finite_from {
             let at = (x.at(step * curve.step_width), end.unwrap_or(top + 8.0));

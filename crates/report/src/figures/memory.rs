@@ -6,7 +6,7 @@ use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     datum::{Datum, Quantity},
-    fonts::{Weight, fit},
+    fonts::wrap,
     palette::{self, Colour, FAINT, MUTED},
     selection::Selection,
     settings_of,
@@ -19,7 +19,9 @@ use crate::{
 };
 
 const BAR_HEIGHT: f64 = 22.0;
+/// Minimum height of a row.
 const ROW_HEIGHT: f64 = 30.0;
+const MAX_LABEL_LINES: usize = 8;
 /// Gap between two parts of a bar, which separates them without colour.
 const PART_GAP: f64 = 1.5;
 /// Height of the bar of estimates below the measured bar.
@@ -46,8 +48,19 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     });
     let largest = bars.map(|bytes| bytes.iter().sum::<f64>()).reduce(f64::max)?;
     let scale = Scale::of(MetricName::WeightsBytes, largest);
+    let style = TextStyle::new(12.5);
+    let labels = settings.iter().map(|setting| group.setting_label(setting.row()));
+    let labels: Vec<String> = labels.collect();
+    let widths = labels.iter().map(|text| style.width(text));
+    let label_width = widths.fold(60.0, f64::max).min(300.0);
+    let wrapped = labels
+        .iter()
+        .map(|text| wrap(text, style.size, style.weight, label_width, MAX_LABEL_LINES));
+    let wrapped: Vec<Vec<String>> = wrapped.collect();
+    let most = wrapped.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let row_height = ROW_HEIGHT.max(most * Canvas::LINE_HEIGHT + 10.0);
     let top = Canvas::CONTENT_TOP + 40.0;
-    let bottom = top + settings.len() as f64 * ROW_HEIGHT;
+    let bottom = top + settings.len() as f64 * row_height;
     let source = settings[0].row().records.iter().find_map(|record| {
         let metric = record.metrics.get(&MetricName::WeightsBytes)?;
         metric.value.map(|_| format!(" · {}", metric.method))
@@ -65,26 +78,14 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .any(|setting| over_seeds(setting, estimated).is_some());
     draw_key(&mut canvas, is_estimated);
 
-    let style = TextStyle::new(12.5);
-    let labels = settings.iter().map(|setting| group.setting_label(setting.row()));
-    let labels: Vec<String> = labels.collect();
-    let label_width = labels
-        .iter()
-        .map(|text| style.width(text))
-        .fold(60.0, f64::max)
-        .min(300.0);
     let left = MARGIN + label_width + 20.0;
     let right = WIDTH - MARGIN - 84.0;
     let shown = largest * scale.factor;
     let axis = Axis::linear((0.0, shown), (left, right));
     draw_axis(&mut canvas, axis, (shown, scale.unit), (top, bottom));
     for (index, (setting, label)) in settings.iter().zip(&labels).enumerate() {
-        let middle = top + (index as f64 + 0.5) * ROW_HEIGHT;
-        canvas.text_centred(
-            (MARGIN, middle),
-            &fit(label, style.size, Weight::Regular, label_width),
-            style,
-        );
+        let middle = top + (index as f64 + 0.5) * row_height;
+        canvas.lines_centred((MARGIN, middle), &wrapped[index], style);
         draw_bar(&mut canvas, (setting, label), axis, middle, scale);
     }
     let strip = match is_estimated {

@@ -4,20 +4,24 @@ use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     datum::{Datum, Quantity},
-    fonts::{Weight, wrap},
+    fonts::wrap,
     palette::{ALARM, Colour, FAINT, GREY, INK, MUTED},
 };
 use crate::setting::Spot;
 
+/// Minimum height of a row.
 const ROW: f64 = 30.0;
+/// Gap between the labels of two rows.
+const LABEL_GAP: f64 = 10.0;
 const BAR: f64 = 18.0;
 const PANEL_GAP: f64 = 30.0;
 /// Height of the panels' titles and notes.
 const HEAD: f64 = 46.0;
 /// Height of the axes' numbers.
 const FOOT: f64 = 44.0;
-/// Maximum width of a label in one line. Wider labels take two lines.
+/// Maximum width of a label in one line. Wider labels take several lines.
 const MAX_LABEL: f64 = 230.0;
+const MAX_LABEL_LINES: usize = 8;
 const LABEL: TextStyle = TextStyle::new(12.5);
 const VALUE: TextStyle = TextStyle::new(11.5);
 
@@ -76,16 +80,22 @@ pub struct Panel {
 /// Draws labels and panels below a title.
 pub fn draw(title: &str, subtitle: &str, labels: &[String], panels: &[Panel]) -> Canvas {
     let top = Canvas::CONTENT_TOP + HEAD;
-    let bottom = top + labels.len() as f64 * ROW;
-    let mut canvas = Canvas::titled(bottom + FOOT, title, subtitle);
     let widths = labels.iter().map(|text| LABEL.width(text));
     let label_width = widths.fold(60.0, f64::max).min(MAX_LABEL);
-    for (row, label) in labels.iter().enumerate() {
-        let lines = wrap(label, LABEL.size, Weight::Regular, label_width, 2);
-        let up = 7.0 * (lines.len() - 1) as f64;
-        for (line, text) in lines.iter().enumerate() {
-            canvas.text_centred((MARGIN, middle(top, row) - up + 14.0 * line as f64), text, LABEL);
-        }
+    let wrapped = labels.iter().map(|label| {
+        let (size, weight) = (LABEL.size, LABEL.weight);
+        wrap(label, size, weight, label_width, MAX_LABEL_LINES)
+    });
+    let wrapped: Vec<Vec<String>> = wrapped.collect();
+    let most = wrapped.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let rows = Rows {
+        top,
+        height: ROW.max(most * Canvas::LINE_HEIGHT + LABEL_GAP),
+        count: labels.len(),
+    };
+    let mut canvas = Canvas::titled(rows.edge(rows.count) + FOOT, title, subtitle);
+    for (row, lines) in wrapped.iter().enumerate() {
+        canvas.lines_centred((MARGIN, rows.middle(row)), lines, LABEL);
     }
     let mut left = MARGIN + label_width + 24.0;
     let gaps = panels.len().saturating_sub(1) as f64 * PANEL_GAP;
@@ -105,14 +115,29 @@ pub fn draw(title: &str, subtitle: &str, labels: &[String], panels: &[Panel]) ->
             Kind::Text => panel.text_width(),
             Kind::Bars | Kind::Points => share,
         };
-        panel.draw(&mut canvas, labels, (left, width), (top, bottom));
+        panel.draw(&mut canvas, labels, (left, width), rows);
         left += width + PANEL_GAP;
     }
     canvas
 }
 
-fn middle(top: f64, row: usize) -> f64 {
-    top + (row as f64 + 0.5) * ROW
+/// Vertical positions of the rows.
+#[derive(Clone, Copy)]
+struct Rows {
+    top: f64,
+    height: f64,
+    count: usize,
+}
+
+impl Rows {
+    fn middle(self, row: usize) -> f64 {
+        self.top + (row as f64 + 0.5) * self.height
+    }
+
+    /// Returns the upper edge of a row. That of row `count` is the lower edge of the last row.
+    fn edge(self, row: usize) -> f64 {
+        self.top + row as f64 * self.height
+    }
 }
 
 impl Panel {
@@ -122,13 +147,8 @@ impl Panel {
         widths.fold(TextStyle::new(12.0).bold().width(&self.title).min(90.0), f64::max)
     }
 
-    fn draw(
-        &self,
-        canvas: &mut Canvas,
-        labels: &[String],
-        (left, width): (f64, f64),
-        (top, bottom): (f64, f64),
-    ) {
+    fn draw(&self, canvas: &mut Canvas, labels: &[String], (left, width): (f64, f64), rows: Rows) {
+        let top = rows.top;
         let head = TextStyle::new(12.0).bold();
         for (line, text) in wrap(&self.title, head.size, head.weight, width, 2)
             .iter()
@@ -140,11 +160,12 @@ impl Panel {
         canvas.text((left, top - 12.0), self.note, TextStyle::new(11.0).colour(MUTED));
         if self.kind == Kind::Text {
             for (row, mark) in self.marks.iter().enumerate() {
-                canvas.text_centred((left, middle(top, row)), &mark.text, VALUE.colour(mark.colour));
+                canvas.text_centred((left, rows.middle(row)), &mark.text, VALUE.colour(mark.colour));
             }
             return;
         }
         let right = left + width;
+        let bottom = rows.edge(rows.count);
         let axis = self.axis(canvas, (left, right - self.text_width() - 12.0), (top, bottom));
         let guides = || {
             self.guides
@@ -153,7 +174,7 @@ impl Panel {
         };
         let draw_guides = |canvas: &mut Canvas| {
             for ((_, from, to), x) in guides() {
-                let (from, to) = (top + *from as f64 * ROW, top + *to as f64 * ROW);
+                let (from, to) = (rows.edge(*from), rows.edge(*to));
                 canvas.line(vec![(x, from), (x, to)], 1.5, MUTED);
             }
         };
@@ -161,7 +182,7 @@ impl Panel {
             draw_guides(canvas);
         }
         for (row, mark) in self.marks.iter().enumerate() {
-            let y = middle(top, row);
+            let y = rows.middle(row);
             let colour = if mark.spot.is_some() { INK } else { mark.colour };
             let style = VALUE.bold().colour(colour).anchor(Anchor::End);
             let theirs = mark.published.as_ref();
@@ -210,7 +231,7 @@ impl Panel {
         let marks = ticks((range.0 * self.factor, range.1 * self.factor), 4);
         let decimals = tick_decimals(&marks);
         let mut free = f64::NEG_INFINITY;
-        for mark in marks {
+        for mark in marks.into_iter().filter(|mark| mark.is_finite()) {
             let (x, text) = (axis.at(mark / self.factor), format!("{mark:.decimals$}"));
             canvas.line(vec![(x, top - 4.0), (x, bottom)], 1.0, FAINT);
             let half = style.width(&text) / 2.0;

@@ -8,7 +8,7 @@ use crate::{
         canvas::{Anchor, MARGIN, TextStyle, WIDTH},
         datum::{Datum, Quantity},
         file_name,
-        fonts::{Weight, fit},
+        fonts::{Weight, fit, wrap},
         palette::{ALARM, FAINT, INK, MUTED, SERIES},
         shown_of,
     },
@@ -24,6 +24,7 @@ const GAP: f64 = 12.0;
 /// Width reserved for the number next to the longest bar.
 const NUMBER_WIDTH: f64 = 150.0;
 const LABEL: TextStyle = TextStyle::new(12.5);
+const MAX_LABEL_LINES: usize = 8;
 const SMALL: TextStyle = TextStyle::new(11.5).colour(MUTED);
 
 /// Draws the bar chart; `None` if no setting has a speed. `names` are the names of the runs; `index` makes the file name unique.
@@ -54,7 +55,9 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
         .min(300.0);
     let (left, right) = (MARGIN + room + 14.0, WIDTH - MARGIN - NUMBER_WIDTH);
     let top = Canvas::CONTENT_TOP + 20.0 * runs.len() as f64 + 18.0;
-    let step = BAR_HEIGHT * runs.len() as f64 + GAP;
+    let lines_of = |label: &String| wrap(label, LABEL.size, LABEL.weight, room, MAX_LABEL_LINES).len();
+    let most = labels.iter().map(lines_of).max().unwrap_or(1) as f64;
+    let step = (BAR_HEIGHT * runs.len() as f64).max(most * Canvas::LINE_HEIGHT) + GAP;
     let bottom = top + step * lines.len() as f64;
     let (title, below) = Column::Metric(speed).title(table.group);
     let better = speed.better();
@@ -98,8 +101,8 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
     for (at, (line, label)) in lines.iter().zip(&labels).enumerate() {
         let y = top + step * at as f64;
         let middle = y + BAR_HEIGHT * runs.len() as f64 / 2.0;
-        let text = fit(label, LABEL.size, Weight::Regular, room);
-        canvas.text_centred((left - 12.0, middle), &text, LABEL.anchor(Anchor::End));
+        let text = wrap(label, LABEL.size, LABEL.weight, room, MAX_LABEL_LINES);
+        canvas.lines_centred((left - 12.0, middle), &text, LABEL.anchor(Anchor::End));
         for (position, run) in runs.iter().copied().enumerate() {
             bar(
                 &mut canvas,
