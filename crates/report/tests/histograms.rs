@@ -3,7 +3,8 @@
 use crate::comparisons::{empty_run, figure_and_svg};
 use crate::support::{RunBuilder, cell, matmul, record, workload};
 use mantissa_core::{
-    Axis, Format, Metric, MetricName, RangeCounts, Samples, Series, SeriesName, Status, TensorClass, TensorRange,
+    Axis, Format, Metric, MetricName, RangeCounts, Samples, Series, SeriesName, Status, TensorClass,
+    TensorRange,
 };
 use mantissa_report::Run;
 
@@ -109,7 +110,7 @@ fn hostile_counts_of_exponents_are_drawn_or_left_out() {
 }
 
 /// Adds a matmul with a histogram of the ULP distances of the results, in bins of doubling width.
-fn add_ulp_distances(run: &mut Run, precision: &str, counts: &[f64]) {
+pub fn add_ulp_distances(run: &mut Run, precision: &str, counts: &[f64]) {
     let cell = cell(
         "s",
         &matmul(),
@@ -154,7 +155,8 @@ fn ulp_distances_are_shown_as_shares_per_setting() {
 /// Returns the elements and the texts of an SVG between two texts.
 fn between<'s>(svg: &'s str, from: &str, to: &str) -> &'s str {
     let (_, rest) = svg.split_once(&format!("\n{from}\n")).unwrap();
-    rest.split_once(&format!("\n{to}\n")).map_or(rest, |(panel, _)| panel)
+    rest.split_once(&format!("\n{to}\n"))
+        .map_or(rest, |(panel, _)| panel)
 }
 
 /// Returns the left edges and the widths of the bars of a panel, in quarters of a logical pixel.
@@ -166,7 +168,8 @@ fn bars(panel: &str) -> Vec<(f64, f64)> {
         let (_, rest) = line.split_once(&format!(" {name}=\"")).unwrap();
         rest.split_once('"').unwrap().0.parse().unwrap()
     };
-    bars.map(|line| (number(line, "x"), number(line, "width"))).collect()
+    bars.map(|line| (number(line, "x"), number(line, "width")))
+        .collect()
 }
 
 #[test]
@@ -175,7 +178,10 @@ fn panels_share_their_horizontal_range_and_a_single_bar_does_not_fill_its_panel(
     add_ulp_distances(&mut run, "16-true", &[100.0]);
     add_ulp_distances(&mut run, "32-true", &[90.0, 10.0]);
     let svg = figure_and_svg(&run, "s-ulps").unwrap().1;
-    let (one, two) = (bars(between(&svg, "16-true", "32-true")), bars(between(&svg, "32-true", "")));
+    let (one, two) = (
+        bars(between(&svg, "16-true", "32-true")),
+        bars(between(&svg, "32-true", "")),
+    );
     assert_eq!((one.len(), two.len()), (1, 2));
     // Equal distances have bars of equal width, at the same distance from the left edge of their panel.
     assert!((one[0].1 - two[0].1).abs() <= 1.0, "{one:?} {two:?}");

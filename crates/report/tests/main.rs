@@ -9,6 +9,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[path = "support/advice.rs"]
 mod advice;
 mod advise;
+mod approved;
 mod browser;
 mod claims;
 mod comparisons;

@@ -9,7 +9,7 @@ use mantissa_core::{Axis, Status};
 use mantissa_report::{Report, Run, figures};
 
 /// Creates a run of eight trainings whose settings differ in six axes, so that their labels are long.
-fn long_labels() -> Run {
+pub fn long_labels() -> Run {
     let axes = [
         Axis::Precision,
         Axis::Batch,
@@ -20,16 +20,30 @@ fn long_labels() -> Run {
     ];
     let mut run = run(vec![suite("s", "Long labels", &[], &axes)]);
     let settings = ["32-true", "bf16-mixed"].into_iter().flat_map(|precision| {
-        [("8", "16", "on"), ("8", "16", "off"), ("16", "8", "on"), ("16", "8", "off")]
-            .map(|(batch, accumulate, checkpointing)| (precision, batch, accumulate, checkpointing))
+        [
+            ("8", "16", "on"),
+            ("8", "16", "off"),
+            ("16", "8", "on"),
+            ("16", "8", "off"),
+        ]
+        .map(|(batch, accumulate, checkpointing)| (precision, batch, accumulate, checkpointing))
     });
     for (index, (precision, batch, accumulate, checkpointing)) in settings.enumerate() {
-        let keep = if index % 2 == 0 { "none" } else { "embeddings+layer_norm+classifier" };
+        let keep = if index % 2 == 0 {
+            "none"
+        } else {
+            "embeddings+layer_norm+classifier"
+        };
         let optimizer = if index % 4 < 2 { "adamw" } else { "sgd" };
         let values = [precision, batch, accumulate, optimizer, checkpointing, keep];
         let setting: Vec<(Axis, &str)> = axes.into_iter().zip(values).collect();
         let mut record = record(&cell("s", &workload("w"), &setting), Status::Ok, None);
-        train_metrics(&mut record, 100.0 + 7.0 * index as f64, 800 + 5 * index as u64, 1e9);
+        train_metrics(
+            &mut record,
+            100.0 + 7.0 * index as f64,
+            800 + 5 * index as u64,
+            1e9,
+        );
         memory_parts(&mut record, precision);
         run.add(record, Some(loss(index as u32, None)));
     }
@@ -73,7 +87,10 @@ fn long_labels_take_several_lines() {
     let longest = "bf16-mixed · batch 16 · accumulate 8 · sgd · checkpointing off · keep f32 embeddings+layer_norm+classifier";
     for id in ["s-speed", "s-memory", "s-loss", "s-times"] {
         let Some(figure) = drawn.iter().find(|figure| figure.id == id) else {
-            panic!("{id} is not drawn: {:?}", drawn.iter().map(|figure| &figure.id).collect::<Vec<_>>());
+            panic!(
+                "{id} is not drawn: {:?}",
+                drawn.iter().map(|figure| &figure.id).collect::<Vec<_>>()
+            );
         };
         let svg = figure.canvas.svg().unwrap();
         let text: Vec<&str> = svg.lines().filter(|line| !line.starts_with('<')).collect();
