@@ -126,3 +126,11 @@ fn a_long_history_is_drawn_with_few_points() {
     let svg = page.split("<svg").nth(1).unwrap().split("</svg>").next().unwrap();
     assert!(svg.len() < 60_000, "{} bytes", svg.len());
 }
+
+#[test]
+fn hover_texts_name_the_run_and_its_value() {
+    let page = trends(20, vec![line(20, "")]).html().unwrap();
+    // The eleventh run takes 1.1 s.
+    assert!(page.contains("<title>workload setting, run run-011: 1.10 s</title>"));
+    assert_eq!(page.matches("<g><title>").count(), 20);
+}

@@ -1,15 +1,17 @@
 //! Figure of a metric over the runs of a history, with its levels, noise band and change points.
 
-use super::view::{Direction, TrendChangePoint, TrendLine};
+use super::view::{Direction, TrendChangePoint, TrendLine, TrendRun};
 use crate::{
     Canvas,
     figures::{
         axis::{Axis, decades, rounded, tick_decimals, ticks},
         canvas::{Anchor, MARGIN, TextStyle, WIDTH},
+        datum::{Datum, Quantity},
         downsample::downsample,
         fonts::{Weight, fit},
         palette::{ALARM, Colour, FAINT, INK, MUTED, SERIES},
     },
+    setting::Spot,
     units,
 };
 
@@ -75,18 +77,20 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
         canvas.band(at(level.low), at(level.high), SERIES[0], 0.14);
         canvas.line(at(level.value), 1.5, MUTED);
     }
-    let points: Vec<(f64, f64)> = line
-        .runs
-        .iter()
-        .enumerate()
-        .filter(|(_, run)| run.value.is_finite())
-        .map(|(index, run)| (x.at(index as f64 + 1.0), y.at(run.value)))
-        .collect();
+    let runs = (1..).zip(&line.runs).filter(|(_, run)| run.value.is_finite());
+    let runs: Vec<(u32, &TrendRun)> = runs.collect();
+    let place = |(number, run): &(u32, &TrendRun)| (x.at(f64::from(*number)), y.at(run.value));
+    let points: Vec<(f64, f64)> = runs.iter().map(place).collect();
     canvas.line(downsample(&points, MAX_POINTS), 1.2, SERIES[0]);
-    if points.len() <= MAX_DOTS {
-        points
-            .iter()
-            .for_each(|point| canvas.disc(*point, 2.6, SERIES[0]));
+    for dot in runs.iter().filter(|_| points.len() <= MAX_DOTS) {
+        let (number, run) = *dot;
+        let spot = Spot {
+            value: run.value,
+            whiskers: None,
+        };
+        let at = Quantity::new("run", f64::from(number), "1", run.run.clone());
+        let datum = Datum::new(&line.name(), Quantity::of(line.metric, spot)).at(at);
+        canvas.mark(datum, |canvas| canvas.disc(place(dot), 2.6, SERIES[0]));
     }
     for (index, turn) in line.turns.iter().enumerate() {
         let row = index.checked_sub(first_named);
