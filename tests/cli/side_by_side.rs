@@ -23,6 +23,7 @@ fn two_runs_are_rendered_side_by_side_into_a_new_folder() {
         "both/side-by-side.md",
         "both/figures/side-by-side-kernels-matmul.svg",
         "both/figures/side-by-side-kernels-matmul.png",
+        "both/figures/side-by-side-kernels-matmul.csv",
     ] {
         assert!(dir.path(file).exists(), "{file}");
     }
