@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs};
 
 use crate::support::invented;
 use crate::traces::{run_with_traces, svg_of};
-use mantissa_report::{Report, figures, render};
+use mantissa_report::{Report, figures, render, render_single_file};
 
 /// Parses a CSV into rows by column name.
 fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
@@ -66,7 +66,7 @@ fn a_csv_has_one_row_per_mark_in_base_units() {
 fn every_figure_has_a_csv_with_values() {
     for run in [invented(), run_with_traces()] {
         let folder = tempfile::tempdir().unwrap();
-        render(&run, folder.path()).unwrap();
+        render_single_file(&run, folder.path()).unwrap();
         let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
         for figure in figures(&Report::new(&run).unwrap()) {
             for (format, name) in [("png", "PNG"), ("svg", "SVG"), ("csv", "CSV")] {
