@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Error, Result, bail};
-use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, command_line, nearest};
+use mantissa_core::{Cell, DatasetKind, Model, Plan, Profile, Task, command_line, nearest};
 use mantissa_inputs::{
     Inputs,
     data::{ColumnNames, detect_kind},
@@ -34,7 +34,11 @@ pub(crate) struct RunInputs {
 
 impl RunInputs {
     /// Returns the files of the command line, or those of the suites if it names none.
-    pub(crate) fn new(selection: &Selection, vocabulary: Option<&Path>, found: &[SuiteFile]) -> Result<Self> {
+    pub(crate) fn new(
+        selection: &Selection,
+        vocabulary: Option<&Path>,
+        (found, profile): (&[SuiteFile], Profile),
+    ) -> Result<Self> {
         if let Some(path) = vocabulary {
             check_exists("--vocabulary", path)?;
         }
@@ -44,11 +48,11 @@ impl RunInputs {
         };
         let names_files = given.random || !selection.weights.is_empty() || given.paths().next().is_some();
         let mut by_suite = BTreeMap::new();
-        for file in found
-            .iter()
-            .filter(|file| !names_files && !file.suite.inputs().is_empty())
-        {
-            let files = file.suite.inputs();
+        for file in found.iter().filter(|_| !names_files) {
+            let files = file.suite.inputs(profile);
+            if files.is_empty() {
+                continue;
+            }
             let inputs = Inputs {
                 data: files.data.clone(),
                 vocabulary: files.vocabulary.clone(),

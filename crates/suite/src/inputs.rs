@@ -1,4 +1,4 @@
-//! `[inputs]`: files of a suite for its workloads.
+//! `[inputs]` and `[profile.<name>.inputs]`: files of a suite for its workloads.
 
 use std::{
     collections::BTreeMap,
@@ -8,10 +8,7 @@ use std::{
 
 use mantissa_core::{DatasetKind, Task, Workload, nearest};
 
-use crate::{
-    keys::{inputs, suite},
-    section::Section,
-};
+use crate::{keys::inputs, section::Section};
 
 /// Files that the workloads of a suite read unless the user names others.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,6 +27,13 @@ impl SuiteInputs {
         let paths = self.data.values_mut().chain(self.weights.values_mut());
         let paths = paths.chain(&mut self.vocabulary);
         paths.for_each(|path| *path = folder.join(&path));
+    }
+
+    /// Adds files, which replace those for the same data, vocabulary or workload.
+    pub(crate) fn replace(&mut self, files: Self) {
+        self.data.extend(files.data);
+        self.vocabulary = files.vocabulary.or(self.vocabulary.take());
+        self.weights.extend(files.weights);
     }
 
     /// Returns true if the suite has no files.
@@ -59,12 +63,9 @@ fn dataset_of(workload: &Workload) -> Option<DatasetKind> {
     }
 }
 
-/// Reads `[inputs]`. `workloads` are those of all profiles.
-pub(crate) fn read(root: &Section<'_>, workloads: &[&Workload]) -> SuiteInputs {
+/// Reads a table of files. `workloads` are those that may read them.
+pub(crate) fn read(section: &Section<'_>, workloads: &[Workload]) -> SuiteInputs {
     let mut files = SuiteInputs::default();
-    let Some(section) = root.table(&suite::INPUTS, "`[inputs]`") else {
-        return files;
-    };
     section.reject_unknown_keys(&[inputs::KEYS]);
     if let Some(table) = section.table(&inputs::DATA, "`data`") {
         for (name, span, _) in table.entries() {
@@ -110,6 +111,8 @@ pub(crate) fn read(root: &Section<'_>, workloads: &[&Workload]) -> SuiteInputs {
 
 #[cfg(test)]
 mod tests {
+    use mantissa_core::Profile;
+
     use super::*;
 
     /// A suite with these lines below `[inputs]`.
@@ -124,7 +127,7 @@ mod tests {
     fn paths_are_relative_to_the_suite_file() {
         let lines =
             "data.text = 'stories.txt'\nvocabulary = '/absolute/tok.bin'\nweights.small = '../model.bin'";
-        let mut files = suite(lines).unwrap().inputs().clone();
+        let mut files = suite(lines).unwrap().inputs(Profile::Smoke).clone();
         files.resolve(Path::new("suites/evaluate"));
         let expected = SuiteInputs {
             data: [(DatasetKind::Text, "suites/evaluate/stories.txt".into())].into(),
@@ -132,7 +135,25 @@ mod tests {
             weights: [("small".to_owned(), "suites/evaluate/../model.bin".into())].into(),
         };
         assert_eq!(files, expected);
-        assert!(suite("").unwrap().inputs().is_empty());
+        assert!(suite("").unwrap().inputs(Profile::Smoke).is_empty());
+    }
+
+    #[test]
+    fn files_of_a_profile_replace_those_of_the_suite_one_by_one() {
+        let lines = "data.text = 'all.txt'\nvocabulary = 'all.bin'\n[profile.smoke.inputs]\ndata.text = 'short.txt'\nweights.small = 'a.bin'";
+        let suite = suite(lines).unwrap();
+        let of_suite = SuiteInputs {
+            data: [(DatasetKind::Text, "all.txt".into())].into(),
+            vocabulary: Some("all.bin".into()),
+            weights: [].into(),
+        };
+        let of_smoke = SuiteInputs {
+            data: [(DatasetKind::Text, "short.txt".into())].into(),
+            weights: [("small".to_owned(), "a.bin".into())].into(),
+            ..of_suite.clone()
+        };
+        assert_eq!(*suite.inputs(Profile::Full), of_suite);
+        assert_eq!(*suite.inputs(Profile::Smoke), of_smoke);
     }
 
     #[test]
@@ -150,5 +171,7 @@ mod tests {
         insta::assert_snapshot!(error("data.text = ''"), @"a.toml:4:13: `text` takes a path, not `''`");
         insta::assert_snapshot!(error("data.images = 'a'"), @"a.toml:4:6: no workload of the suite reads images");
         assert!(error("datas = 3").contains("unknown key `datas`"));
+        let of_profile = "[profile.smoke.inputs]\ndata.images = 'a'\nvocabularies = 3";
+        insta::assert_snapshot!(error(of_profile), @"");
     }
 }

@@ -125,6 +125,7 @@ tables! {
     /// `[profile.<name>]`.
     profile = "profile" {
         AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; other axes are appended";
+        INPUTS: "inputs", Takes::Table, Absent::Means("the suite's"), "files that replace those of the suite, key by key (see *Inputs*)";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Means("the suite's"), "as above";
     }
     /// `[inputs]`.

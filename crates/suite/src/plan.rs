@@ -41,7 +41,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
             workloads,
             sweeps,
         } = suite.resolved(options.profile);
-        let (data, weights) = options.provided(suite.inputs());
+        let (data, weights) = options.provided(suite.inputs(options.profile));
         let mut swept: Vec<Axis> = vec![];
         for workload in workloads {
             let sweeps = apply_overrides(sweeps, workload, options);
@@ -90,10 +90,12 @@ fn check_files(
 ) -> Result<(), PlanError> {
     let cells = plan.cells.iter().map(|planned| &planned.cell);
     let mut earlier = cells.filter(|cell| options.suite_inputs && cell.workload == *workload);
-    let files = suite.inputs().read_by(workload);
+    let files = suite.inputs(options.profile).read_by(workload);
     let has_other_files = |cell: &&Cell| {
         let mut suites = suites.iter();
-        suites.any(|other| other.name() == cell.suite && other.inputs().read_by(workload) != files)
+        suites.any(|other| {
+            other.name() == cell.suite && other.inputs(options.profile).read_by(workload) != files
+        })
     };
     match earlier.find(has_other_files) {
         Some(cell) => Err(PlanError::OtherFiles {

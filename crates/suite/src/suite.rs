@@ -23,7 +23,8 @@ const SECONDS_PER_MINUTE: f64 = 60.0;
 pub struct Suite {
     /// Ordered like [`Profile::ALL`].
     resolved: Vec<Resolved>,
-    inputs: SuiteInputs,
+    /// Ordered like [`Profile::ALL`].
+    inputs: Vec<SuiteInputs>,
     /// Content of the file.
     text: String,
 }
@@ -47,9 +48,10 @@ impl Suite {
         &self.resolved[0].info.name
     }
 
-    /// Returns the files that the workloads read unless the user names others. [`load`] resolves their paths against the folder of the suite.
-    pub fn inputs(&self) -> &SuiteInputs {
-        &self.inputs
+    /// Returns the files that the workloads read in a profile unless the user names others. [`load`] resolves their paths against the folder of
+    /// the suite.
+    pub fn inputs(&self, profile: Profile) -> &SuiteInputs {
+        &self.inputs[profile as usize]
     }
 
     /// Returns the information for the report, with the axes, the time-out and the expectations of a profile.
@@ -77,7 +79,8 @@ pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
         read_text(path, MAX_SUITE_BYTES).map_err(|error| SuiteErrors::unreadable(label.clone(), &error))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut suite = parse(&name, &label, &text)?;
-    suite.inputs.resolve(path.parent().unwrap_or(Path::new("")));
+    let folder = path.parent().unwrap_or(Path::new(""));
+    suite.inputs.iter_mut().for_each(|files| files.resolve(folder));
     Ok(suite)
 }
 
@@ -105,8 +108,7 @@ pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErr
             .map(|profile| resolve(name, &root, *profile))
             .collect();
         let resolved: Option<Vec<Resolved>> = resolved.into_iter().collect();
-        let workloads = resolved.iter().flatten().flat_map(|resolved| &resolved.workloads);
-        let inputs = inputs::read(&root, &workloads.collect::<Vec<_>>());
+        let inputs = inputs_by_profile(&root, resolved.as_deref().unwrap_or_default());
         resolved.map(|resolved| Suite {
             resolved,
             inputs,
@@ -164,6 +166,34 @@ fn resolve(name: &str, root: &Section<'_>, profile: Profile) -> Option<Resolved>
         workloads: workloads?,
         sweeps,
     })
+}
+
+/// Returns the files of each profile: those of `[inputs]`, replaced by those of `[profile.<name>.inputs]`. `resolved` is empty if a workload is
+/// invalid.
+fn inputs_by_profile(root: &Section<'_>, resolved: &[Resolved]) -> Vec<SuiteInputs> {
+    let workloads = |profile: Profile| {
+        resolved
+            .get(profile as usize)
+            .map_or(&[][..], |resolved| &resolved.workloads)
+    };
+    let all: Vec<Workload> = Profile::ALL
+        .iter()
+        .flat_map(|profile| workloads(*profile))
+        .cloned()
+        .collect();
+    let files = root.table(&suite::INPUTS, "`[inputs]`");
+    let files = files.map(|table| inputs::read(&table, &all)).unwrap_or_default();
+    let of_profile = |profile: &Profile| {
+        let overrides = profile_section(root, *profile)?;
+        let table = overrides.table(&profile::INPUTS, "`inputs`")?;
+        Some(inputs::read(&table, workloads(*profile)))
+    };
+    let all = Profile::ALL.iter().map(|profile| {
+        let mut files = files.clone();
+        files.replace(of_profile(profile).unwrap_or_default());
+        files
+    });
+    all.collect()
 }
 
 /// Returns `[profile.<profile>]`.

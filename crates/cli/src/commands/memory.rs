@@ -40,11 +40,12 @@ pub(crate) fn list(found: &[SuiteFile], profile: Option<Profile>, printer: &Prin
         init: Some(Init::Random),
         ..Selection::default()
     };
-    let inputs = RunInputs::new(&selection, None, found)?;
     let mut tables = vec![];
     for suite in found {
         for &profile in profiles {
-            let plan = suites::expand(slice::from_ref(suite), (&selection, &inputs), profile, backend)?;
+            let suite = slice::from_ref(suite);
+            let inputs = RunInputs::new(&selection, None, (suite, profile))?;
+            let plan = suites::expand(suite, (&selection, &inputs), profile, backend)?;
             tables.extend(tables_of_plan(&plan).iter().map(draw));
         }
     }

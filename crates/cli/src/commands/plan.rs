@@ -20,8 +20,8 @@ pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     let backend = selection
         .named_backend()
         .map_or_else(|| choose_backend(&Burn, None), Ok)?;
-    let inputs = RunInputs::new(selection, None, &found)?;
     let profile = suites::profile(selection, backend);
+    let inputs = RunInputs::new(selection, None, (&found, profile))?;
     let plan = suites::expand(&found, (selection, &inputs), profile, backend)?;
     inputs.check_suite_files(&plan)?;
     print(&plan, &inputs, arguments.json, printer)
@@ -82,7 +82,6 @@ pub(crate) fn list(found: Vec<SuiteFile>, printer: &Printer) -> Result<()> {
     let mut lines = vec![];
     let selection = Selection::default();
     for suite_file in &found {
-        let inputs = RunInputs::new(&selection, None, std::slice::from_ref(suite_file))?;
         lines.push(format!(
             "{}  {}",
             suite_file.path.display(),
@@ -95,12 +94,9 @@ pub(crate) fn list(found: Vec<SuiteFile>, printer: &Printer) -> Result<()> {
                 .iter()
                 .map(|workload| workload.name.as_str())
                 .collect();
-            let plan = suites::expand(
-                std::slice::from_ref(suite_file),
-                (&selection, &inputs),
-                profile,
-                backend,
-            )?;
+            let suite = std::slice::from_ref(suite_file);
+            let inputs = RunInputs::new(&selection, None, (suite, profile))?;
+            let plan = suites::expand(suite, (&selection, &inputs), profile, backend)?;
             let (run, all) = (plan.runnable().count(), plan.cells.len());
             lines.push(format!(
                 "  {profile:<8}  {run} cells, {} skipped: {}",

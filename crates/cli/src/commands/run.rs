@@ -116,9 +116,9 @@ fn skipped_suites(finish: &Finish, selected_by_name: bool, printer: &Printer) ->
 pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>> {
     let selection = &arguments.selection;
     let found = suites::select(selection)?;
-    let inputs = RunInputs::new(selection, arguments.vocabulary.as_deref(), &found)?;
     let backend = choose_backend(&Burn, selection.named_backend())?;
     let profile = suites::profile(selection, backend);
+    let inputs = RunInputs::new(selection, arguments.vocabulary.as_deref(), (&found, profile))?;
     let plan = planned(
         &Burn,
         suites::expand(&found, (selection, &inputs), profile, backend)?,
