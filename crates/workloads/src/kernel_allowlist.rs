@@ -8,7 +8,8 @@ use crate::{Inputs, kernel_folder::kernel_folder};
 /// Maximum size of a file with check results, in bytes.
 const MAX_CHECKS_BYTES: u64 = 16 << 20;
 
-/// Permits only the candidates that passed a check on this device. Returns a warning if no checks were run.
+/// Restricts this process to the candidates that passed a check on this device. Without results of checks, or if they are ignored with
+/// [`UNCHECKED_KERNELS`], permits all candidates and returns a warning. On backends other than CUDA, does nothing.
 pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String> {
     if backend != Backend::Cuda {
         return None;

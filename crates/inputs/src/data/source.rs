@@ -47,7 +47,8 @@ impl Source {
         })
     }
 
-    /// Returns the file names and notes. Together with the contents of the files, they determine all notes and errors.
+    /// Returns the file names and the notes on skipped files, for the key of the tokenization cache. The cached notes depend on them, but
+    /// [`hash`](Self::hash) does not cover them.
     pub fn description(&self) -> String {
         format!("{}\n{}", self.name, self.notes.join("\n"))
     }

@@ -38,7 +38,8 @@ pub(super) fn utf8<'a>(bytes: &'a [u8], file: &Path) -> Result<&'a str, DataErro
     }
 }
 
-/// Replaces carriage returns by line feeds in a text without line feeds, as written by old systems.
+/// Replaces carriage returns by line feeds if the text does not contain a line feed. Old systems, such as classic Mac OS, end lines with a
+/// carriage return only.
 pub(super) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     match text.contains('\r') && !text.contains('\n') {
         true => text.replace('\r', "\n").into(),

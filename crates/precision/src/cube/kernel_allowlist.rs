@@ -1,7 +1,8 @@
 //! Restriction of the candidate kernels that may be launched.
 //!
-//! A kernel that compiles and launches can still write wrong results on a GPU on which it was never tested. A process therefore
-//! launches only candidates that passed a check on this GPU, or only the one candidate that it checks.
+//! A kernel that compiles and launches can still write wrong results on a GPU on which it was never tested. [`permit`] therefore restricts a
+//! process to the candidates that passed a check on this GPU, and [`permit_only`] to the one candidate that it checks. A process that calls
+//! neither can launch all candidates.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},

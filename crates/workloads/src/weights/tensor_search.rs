@@ -85,7 +85,8 @@ impl<'a> TensorSearch<'a> {
         })
     }
 
-    /// Returns the number of classes of the checkpoint's output layer if it differs from that of the model.
+    /// Compares the number of classes in the model and in the checkpoint, for a parameter of the output layer. If the numbers differ, returns
+    /// that of the checkpoint and marks the tensor as used. Returns `None` for parameters of other layers.
     pub(super) fn different_class_count(&mut self, spec: &ParameterSpec) -> Option<usize> {
         let layer = self.naming.classes?;
         let name = self
@@ -179,7 +180,7 @@ impl<'a> TensorSearch<'a> {
             let bare = name.strip_prefix(&self.prefix).unwrap_or(name);
             let bare = bare.strip_prefix(self.naming.prefix).unwrap_or(bare);
             let mut parts = self.naming.ignored.iter().chain(IGNORED);
-            // Modules are matched by a prefix, buffers by a suffix.
+            // An entry with a dot at the end is the name prefix of a module. Every other entry is the name suffix of a buffer.
             parts.any(|part| match part.ends_with('.') {
                 true => bare.starts_with(part),
                 false => bare.ends_with(part),

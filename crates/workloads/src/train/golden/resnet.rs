@@ -52,7 +52,8 @@ fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut T
     with_golden(&task, &axes, (model, "resnet-tiny.safetensors"), run)
 }
 
-/// Returns the losses of steps over micro-batches, and afterwards the logits in evaluation, the running means and the running variances.
+/// Trains some steps of two micro-batches each. Returns the losses of the steps, and the state after the last step: the logits in evaluation
+/// mode, the running means and the running variances.
 fn steps(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
     with_resnet(golden, axes, |trainer| {
         let pieces = PIECES.map(|rows| images(golden, rows));
@@ -228,7 +229,8 @@ fn synthetic_dataset() -> Dataset<crate::data::Images> {
     )
 }
 
-/// Calls `run` with a trainer of a small model whose initial weights are from the seed.
+/// Calls `run` with synthetic images and a trainer of a small model, whose initial weights are drawn from the seed. `change` modifies the task
+/// before the trainer is created.
 fn with_small<T>(
     axes: &[(Axis, &str)],
     change: impl FnOnce(&mut TrainTask),
@@ -410,7 +412,7 @@ mod lavapipe_full {
         let golden = golden();
         let axes = [(Axis::Accumulate, "2"), (Axis::BatchNormMomentum, "scaled")];
         let wanted = &golden["steps"]["f32"]["scaled"];
-        // Test only with fusion: the kernels without fusion are tested with the convolutions.
+        // Test only with fusion. The tests of the convolutions in `mantissa-precision` cover the kernels without fusion.
         let got = on(vulkan(true), || steps(&golden, &axes));
         for (key, got) in ["losses", "logits", "means", "variances"].iter().zip(got) {
             assert_close(key, &got, &floats(&wanted[key]), 2e-5);
