@@ -46,8 +46,8 @@ pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
     (2.0 * binomial_half::cdf(only_first.min(only_second), only_first + only_second)).min(1.0)
 }
 
-/// Estimates accuracy of the first − accuracy of the second, as a share of `n` examples, from those that only one predicts correctly. The
-/// interval is that of Bonett and Price 2012 (doi:10.3102/1076998611411915). `n` must not be 0.
+/// Estimates the difference of two accuracies, first − second, from the numbers of examples that only one setting predicts correctly, out of
+/// `n` examples. The interval is that of Bonett and Price 2012 (doi:10.3102/1076998611411915). `n` must not be 0.
 pub fn accuracy_difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
     let share = |count: u64| (count as f64 + 1.0) / (n as f64 + 2.0);
     let (a, b) = (share(only_first), share(only_second));

@@ -5,12 +5,12 @@ use crate::mann_whitney;
 /// Number of run times in a window. It is large enough for a Mann–Whitney test of two windows to detect a shift of two standard deviations.
 const WINDOW: usize = 8;
 
-/// Largest relative difference of the medians of two windows that counts as settled even if it is significant. Small differences can add up
-/// to a drift, which [`crate::SerialDependence::drifts`] detects from 1 % on.
+/// Maximum relative difference of the medians of two windows that count as settled even if the difference is significant. Smaller differences
+/// can add up over many windows: [`crate::SerialDependence::drifts`] detects a drift of 1 % or more among the samples.
 const MAX_DIFFERENCE: f64 = 0.01;
 
-/// Significance level for the difference of two windows. It is also the rate at which two windows of settled times differ significantly by
-/// chance, so that another window is needed.
+/// Significance level of the test of two windows. For times that have settled, it is the share of tests that find a difference by chance, after
+/// which the warm-up needs another window.
 const LEVEL: f64 = 0.05;
 
 /// Returns true if run times have settled. The medians of the newest eight times and of the eight times before them must differ by at most

@@ -1,8 +1,9 @@
 //! Mixed-precision training for [burn](burn) 0.22: applies a precision setting to every operation of a model.
 //!
-//! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to burn's backends, and
-//!   [`autodiff`](burn::backend::Autodiff) runs their backward passes in the same precision.
-//! - [`Compute`] is autocast: one method per operation, in the format of its class in the table of [`autocast`].
+//! - [`PrecisionBackend`] extends burn's backends with operations whose arithmetic the caller controls. Under
+//!   [`autodiff`](burn::backend::Autodiff), their backward passes run in the same precision.
+//! - [`Compute`] is the counterpart of PyTorch's autocast. It has one method per operation, which casts the inputs as the table in
+//!   [`autocast`] specifies.
 //! - [`Autocast`] does the same for ordinary burn modules by recording and replaying them.
 //! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] implement the training step: weights in f32,
 //!   rounded once per step; gradients summed in f32; a dynamic loss scale.
@@ -66,8 +67,8 @@
 //! # Dependencies
 //!
 //! This crate depends on burn and on two crates of Mantissa. `mantissa-core` defines the formats and settings, their names, and the
-//! rounding of a format; it does not depend on burn, does no I/O and starts no processes. `mantissa-cpu-kernels` makes burn's CPU backend
-//! faster. This crate re-exports the names that a training loop needs.
+//! rounding of a format; it does not depend on burn. `mantissa-cpu-kernels` makes burn's CPU backend faster. This crate re-exports the
+//! names that a training loop needs.
 
 mod attention;
 mod attention_mask;

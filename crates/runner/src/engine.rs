@@ -54,8 +54,8 @@ pub trait Engine {
     /// `cache` is the folder of all caches.
     fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
-    /// Starts a peer, a program that computes with another framework, and returns the name of the framework. Returns
-    /// `None` if `restore_default_signals` returns true before the peer replies, which means that the run has to stop.
+    /// Starts a peer, a program that computes with another framework, and returns the name of the framework. Polls
+    /// `restore_default_signals`, which returns true when the run must stop, and returns `None` if it does so before the peer replies.
     ///
     /// # Errors
     /// The program does not start, or its reply cannot be parsed.

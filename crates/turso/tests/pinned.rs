@@ -1,4 +1,4 @@
-//! Checks that this stand-in replaces turso for the version of cubecl-environment that it was written for.
+//! Checks that `Cargo.lock` contains this stand-in instead of turso, and the version of cubecl-environment for which the stand-in was written.
 
 use std::future::Future;
 use std::pin::pin;

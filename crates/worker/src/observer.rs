@@ -19,12 +19,12 @@ pub(crate) struct CellObserver<'a> {
     sampler: Sampler,
     latest: &'a Mutex<Advance>,
     weights_file: Option<PathBuf>,
-    /// Start of the measured phase, in seconds of the sampler.
+    /// Start of the measured phase, in seconds since the sampler started.
     measure_start: Option<f64>,
-    /// Last time at which the measured phase ended, in seconds of the sampler.
+    /// Last time at which the measured phase ended, in seconds since the sampler started.
     measure_end: Option<f64>,
     phase: Phase,
-    /// Memory peaks at the time at which the workload reported that its peak was reached.
+    /// Memory peaks up to the call of [`Observer::memory_peak_reached`]; `None` before this call.
     peaks: Option<Peaks>,
     allocator: Option<AllocatorBytes>,
     reserved: Series,

@@ -56,7 +56,8 @@ pub struct KernelTask {
     pub min_samples: u32,
     /// Maximum number of timed launches.
     pub max_samples: u32,
-    /// Time in seconds of launches after which sampling stops, once there are `min_samples` samples.
+    /// Maximum total time of the timed launches, in seconds. Sampling stops after this time if there are at least
+    /// `min_samples` samples.
     pub max_seconds: f64,
     /// Target precision: sampling stops when half the width of the 95 % confidence interval of the median is within
     /// this share of the median.

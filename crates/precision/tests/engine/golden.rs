@@ -64,8 +64,8 @@ fn rounding_matches_pytorch_bit_for_bit() {
             let ours = Dispatch::round_to(ours, DType::F32.into());
             assert_same(Tensor::<2>::from_dispatch(ours).into_scalar(), name);
         }
-        // A multiplication by one returns the operand as the multiplier reads it. For −0 the result is +0, because the
-        // product is added to +0.
+        // A multiplication by one returns the operand after the rounding of the matmul. For −0 the result is +0, because
+        // the matmul adds the product to +0.
         let operand: f32 = compute(Precision::True32, MatmulPrecision::High)
             .matmul(input, one.clone())
             .into_scalar();

@@ -82,7 +82,7 @@ fn batch(golden: &Value, (first, end): Rows) -> TokenBatch {
     }
 }
 
-/// Settings of an optimizer.
+/// Settings of the optimizer, and the dropout rate of the model.
 #[derive(Clone, Copy)]
 struct Rates {
     learning_rate: f64,
@@ -108,7 +108,7 @@ const fn sgd(learning_rate: f64) -> Rates {
     }
 }
 
-/// Returns the losses before each of `steps` updates and after the last, over micro-batches of the given rows.
+/// Trains on the micro-batches `parts` in every step. Returns `steps` + 1 losses: before each of the first `steps` updates, and after them.
 fn losses(golden: &Value, axes: &[(Axis, &str)], rates: Rates, parts: &[Rows], steps: usize) -> Vec<f64> {
     with_trainer(golden, axes, rates, |trainer| {
         let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, *rows)).collect();

@@ -30,7 +30,7 @@ pub(crate) struct UserModel<W> {
     pub(super) seed: u64,
     /// Index of the parameter at each position in the module. Several positions may share a parameter.
     pub(super) parameter_indices: Arc<Vec<usize>>,
-    /// Tensors created with the module that are not parameters. The key is the precision, and true in training or false in evaluation.
+    /// Tensors that are created with the module but are not parameters, by precision and by mode: true for training, false for evaluation.
     constants: Arc<Mutex<HashMap<(Precision, bool), Constants>>>,
     f32_layers: F32Layers,
 }

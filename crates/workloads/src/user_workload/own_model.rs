@@ -103,8 +103,8 @@ mod tests {
         second: Linear,
     }
 
-    /// Workload that classifies points by their side of a line. If `tied`, the module uses the same matrix twice. If `detaches`, the module stops
-    /// the gradients between its layers.
+    /// Workload that classifies points by their side of a line. If `tied`, the module uses the same matrix twice. If `normal`, it contains a batch
+    /// norm. If `detaches`, it stops the gradients between its layers.
     #[derive(Clone, Copy)]
     struct Sides {
         tied: bool,

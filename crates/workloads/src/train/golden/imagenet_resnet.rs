@@ -70,7 +70,7 @@ fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
     })
 }
 
-/// Results of a training step without the update.
+/// Results of a training step that updates the running statistics but not the weights.
 #[derive(Debug, PartialEq)]
 struct StepGradients {
     /// Mean loss over the images.
