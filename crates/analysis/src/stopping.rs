@@ -52,8 +52,9 @@ pub enum StoppingRuleError {
 }
 
 impl StoppingRule {
-    /// Creates a rule that stops when the half-width of the 95 % interval of the median is at most `max_noise` times the median, but not
-    /// before `min_samples`. The rule also stops at `max_samples`, or when the sum of the samples reaches `cap_seconds`.
+    /// Creates a rule that stops when [`LOOKS_IN_A_ROW`] consecutive looks find a narrow interval: the half-width of the 95 % interval of the
+    /// median is at most `max_noise` times the median. The first look is at `min_samples`. The rule also stops at `max_samples`, or when the sum
+    /// of the samples reaches `cap_seconds`, even before `min_samples`.
     pub fn new(
         max_noise: f64,
         min_samples: usize,
@@ -141,7 +142,8 @@ impl Stopping {
         }
     }
 
-    /// Adds a sample in seconds. After a sample that is not finite, only `max_samples` and the time cap can stop the sampling.
+    /// Adds a sample in seconds. After a sample that is NaN, only `max_samples` can stop the sampling, because the sum of the samples is NaN, too.
+    /// An infinite sample exceeds the time cap.
     pub fn push(&mut self, seconds: f64) -> Decision {
         self.samples.push(seconds);
         self.total_seconds += seconds;

@@ -203,7 +203,7 @@ axes! {
         tasks: Train | Evaluate,
         workloads: |workload| model(workload, |model| !model.takes_images() && *model != Model::Own),
     }
-    /// Edge of the matrices or images of a kernel workload, or length of its sequences.
+    /// Shape of a kernel workload: edge of the matrices or images, length of the sequences, or number of rows.
     Size = "size" => size: u32 {
         default: |_| 1024,
         absent: 1,

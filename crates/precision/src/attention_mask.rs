@@ -20,7 +20,7 @@ impl AttentionMask {
         }
     }
 
-    /// Returns a mask that hides keys from every query of their sequence, where `padding` `[n, keys]` is true.
+    /// Returns a mask that hides padding. A key is hidden from all queries of its sequence if its element of `padding`, `[n, keys]`, is true.
     pub fn padded(padding: &Tensor<2, Bool>) -> Self {
         let [n, keys] = padding.dims();
         Self {
@@ -61,7 +61,7 @@ impl AttentionMask {
         }
     }
 
-    /// Returns false if every query attends to every key.
+    /// Returns false if the mask was created without hidden keys. Every query then attends to every key.
     pub(crate) fn hides_keys(&self) -> bool {
         self.hidden.is_some()
     }

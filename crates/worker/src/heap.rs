@@ -4,7 +4,8 @@ use std::alloc::System;
 
 use cap::Cap;
 
-// The allocator forwards requests for zeroed memory, so the operating system zeroes pages on first use.
+// `Cap` forwards `alloc_zeroed` to the system allocator instead of writing zeros itself. The pages of a large buffer of zeros are therefore not
+// resident before their first use, as without this allocator.
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 

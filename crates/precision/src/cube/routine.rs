@@ -38,16 +38,17 @@ use mantissa_core::Accumulator;
 use super::registers;
 
 thread_local! {
-    /// Registers of the kernel whose blueprint was last created on this thread: both operands and the sums.
+    /// Element types of the registers of the kernel whose blueprint was last created on this thread: both operands and the sums.
     static LAST_REGISTERS: Cell<Option<[ElemType; 3]>> = const { Cell::new(None) };
 }
 
-/// Returns the registers of the kernel whose blueprint was created on this thread since the last call.
+/// Returns the element types of the registers of the kernel whose blueprint was last created on this thread. Returns `None` if no blueprint was
+/// created since the last call.
 pub(super) fn take_registers() -> Option<[ElemType; 3]> {
     LAST_REGISTERS.take()
 }
 
-/// Routine `A` with access to its element types.
+/// Wrapper around routine `A` that records the element types of its registers.
 #[derive(Debug, Clone)]
 pub(super) struct Controlled<A>(PhantomData<A>);
 
@@ -181,7 +182,7 @@ impl<A: AttentionRoutine> AttentionRoutine for Controlled<A> {
             AttentionStrategy::Inferred(strategy) => AttentionStrategy::Inferred(strategy),
         };
         let prepared = A::prepare(problem, settings, inner)?;
-        // Both matmuls of a kernel have the same tiles: queries with keys, and the softmax with values.
+        // These element types apply to both matmuls of the kernel: queries × keys, and softmax × values.
         let dtypes = &prepared.dtypes;
         LAST_REGISTERS.set(Some([
             dtypes.query_tile,

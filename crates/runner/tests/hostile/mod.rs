@@ -9,7 +9,8 @@ use serde_json::Value;
 
 /// Number of mutated files of each kind.
 const MUTATED_FILES: u64 = 300;
-/// One in this many mutated folders is also rendered and saved as a baseline, which takes a hundred times as long.
+/// Number of mutated folders per folder that is also rendered and saved as a baseline. Rendering and saving take a hundred times as long as the
+/// other tests of a folder.
 const RENDER_INTERVAL: u64 = 50;
 
 #[test]
@@ -30,7 +31,8 @@ fn a_run_folder_that_is_resumed() {
 /// Paths outside of a run folder.
 const PATHS: [&str; 3] = ["../../../outside", readers::ABSOLUTE, ".."];
 
-/// Skips `left` strings and field names, and replaces the next one by a path. Returns false if there are not enough.
+/// Traverses a JSON value, skips the first `left` strings and field names, and replaces the next one by a path. Returns false if the value
+/// contains at most `left` of them.
 fn replace(value: &mut Value, left: &mut usize, path: &str) -> bool {
     match value {
         Value::String(text) => {

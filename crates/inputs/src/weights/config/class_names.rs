@@ -11,7 +11,7 @@ use crate::contents;
 /// the output head, if there is one.
 ///
 /// # Errors
-/// A malformed configuration, or an inconsistency between `id2label`, `label2id`, `num_labels` and the output head.
+/// The configuration is malformed, `id2label` and `label2id` differ, or `num_labels` differs from the number of names or from `count`.
 pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, String>, String> {
     let Some(config) = config_path(path) else {
         return Ok(BTreeMap::new());
