@@ -40,7 +40,8 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
             });
         }
     };
-    // Always add the f32 matmul candidates, which do not use matrix units. Candidates that use matrix units fall back to them.
+    // Always add the matmul candidates of `matmul=highest` in f32. They do not use matrix units. Candidates that use matrix units
+    // fall back to these.
     add(
         matmul_cell(
             backend,
@@ -68,7 +69,8 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
     checks
 }
 
-/// Returns a matmul cell with the precision, matmul precision and accumulator of a cell, or of the layers that it keeps in f32.
+/// Returns a matmul cell that computes like the matmuls of a cell, or, if `in_f32`, like the layers that the cell keeps in f32. It stores its
+/// operands in the compute format: the matmul cell of `bf16-mixed` is `bf16-true`.
 fn matmul_cell_like(cell: &Cell, in_f32: bool) -> Cell {
     let setting = &cell.setting;
     let precision = match setting.precision().compute() {

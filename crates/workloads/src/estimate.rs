@@ -18,7 +18,8 @@ const TEXT_CLASSES: u32 = 2;
 /// Assumed number of image classes before the data is read.
 const IMAGE_CLASSES: u32 = 10;
 
-/// Estimated memory breakdown of a cell in bytes, with the parts of [`MemoryParts`](crate::MemoryParts). A part that a cell does not have is 0.
+/// Estimated memory breakdown of a cell in bytes, with the parts of [`MemoryParts`](crate::MemoryParts) and the cached keys and values of a
+/// generation. A part that a cell does not have is 0.
 ///
 /// The estimate counts the bytes of tensors. It ignores rounding by an allocator and the temporary memory of operations. On the CPU, the
 /// allocator also counts the bookkeeping of burn's graph: some 50 kB per transformer block, independent of the batch.

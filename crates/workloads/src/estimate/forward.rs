@@ -55,7 +55,8 @@ fn predicted_tokens(model: &Model, sequence: u32) -> u64 {
     }
 }
 
-/// Forward pass over a micro-batch.
+/// Forward pass over a micro-batch. The method of a model adds its operations to the ledger. It returns the hidden states after each segment, which
+/// checkpointing saves.
 struct Forward {
     ledger: SavedTensors,
     /// Number of examples.
@@ -83,7 +84,7 @@ impl Forward {
         self.ledger.full(self.tokens() * u64::from(width))
     }
 
-    /// Adds the selection of the first token's hidden state, of width `width`, in each example.
+    /// Adds the selection of one token's hidden state, of width `width`, in each example: the first token, or the last one in BLOOM.
     fn first_tokens(&mut self, hidden: SavedTensor, width: u32) -> SavedTensor {
         self.ledger.part(hidden, self.n * u64::from(width))
     }

@@ -13,7 +13,7 @@ pub(crate) struct Log {
     pub(super) samples: Samples,
     pub events: Vec<Event>,
     pub(super) diverged: Option<String>,
-    /// Maximum gradient norm; `None` if gradients are not clipped, or if it is unknown whether they are.
+    /// Maximum gradient norm; `None` if gradients are not clipped, or if a peer trains, which does not report gradient norms.
     pub(super) clip_norm: Option<f64>,
     pub totals: Totals,
 }

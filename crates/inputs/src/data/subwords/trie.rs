@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Byte-wise prefix tree.
 #[derive(Default)]
 pub(super) struct Trie {
-    /// Next node by node and byte. The root is node 0.
+    /// Child of a node, by the node and the next byte. The root is node 0.
     next: HashMap<(u32, u8), u32>,
     /// Id of the piece that ends in each node.
     ids: Vec<Option<u32>>,

@@ -35,7 +35,7 @@ pub(super) struct Bert {
 }
 
 impl Bert {
-    /// Returns true if a file has a line for each required special token, like every vocabulary.
+    /// Returns true if a file is a vocabulary: UTF-8 text with a line for each required special token.
     pub fn is_vocabulary(bytes: &[u8]) -> bool {
         str::from_utf8(bytes).is_ok_and(vocabulary::has_required_tokens)
     }

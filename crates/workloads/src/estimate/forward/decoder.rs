@@ -54,7 +54,7 @@ impl Forward {
             let predicted = self.predicted_rows(normal, width);
             self.tied_head(predicted, "lm_head", (size.vocab_size.into(), width));
         } else {
-            // BLOOM classifies the last token of each example. Its hidden state has the size of the first token's.
+            // BLOOM classifies the last token of each example, which it selects by index.
             self.ledger.indices(self.n);
             let last_tokens = self.first_tokens(normal, width);
             self.classify(last_tokens, "score");

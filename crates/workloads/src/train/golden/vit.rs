@@ -59,7 +59,7 @@ fn with_vit<T>(
     with_golden(&task, &axes, (model, "vit-tiny.safetensors"), run)
 }
 
-/// Returns the losses before each recorded step and after the last, over micro-batches of the given rows.
+/// Trains on the micro-batches `parts` in every step. Returns the losses before each recorded step, and after the last one.
 fn steps(golden: &Value, axes: &[(Axis, &str)], parts: &[Rows]) -> Vec<f64> {
     steps_dropping(golden, axes, 0.0, parts)
 }
