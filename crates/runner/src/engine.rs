@@ -55,13 +55,13 @@ pub trait Engine {
     fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
     /// Starts a peer, a program that computes with another framework, and returns the name of the framework. Polls
-    /// `restore_default_signals`, which returns true when the run must stop, and returns `None` if it does so before the peer replies.
+    /// `stop_requested`, which returns true when the run must stop, and returns `None` if it does so before the peer replies.
     ///
     /// # Errors
     /// The program does not start, or its reply cannot be parsed.
     fn peer_name(
         &self,
         command: &[String],
-        restore_default_signals: &dyn Fn() -> bool,
+        stop_requested: &dyn Fn() -> bool,
     ) -> Result<Option<String>, RunError>;
 }

@@ -43,8 +43,12 @@ impl Engine for Burn {
         backend::kernel_folder(backend, cache)
     }
 
-    fn peer_name(&self, command: &[String], give_up: &dyn Fn() -> bool) -> Result<Option<String>, RunError> {
-        let info = Peer::program_info_of(command, give_up);
+    fn peer_name(
+        &self,
+        command: &[String],
+        stop_requested: &dyn Fn() -> bool,
+    ) -> Result<Option<String>, RunError> {
+        let info = Peer::program_info_of(command, stop_requested);
         let info = info.map_err(|error| RunError::Input(error.to_string()))?;
         Ok(info.map(|info| info.name))
     }

@@ -85,7 +85,7 @@ impl Forward {
     }
 
     /// Adds the selection of one token's hidden state, of width `width`, in each example: the first token, or the last one in BLOOM.
-    fn first_tokens(&mut self, hidden: SavedTensor, width: u32) -> SavedTensor {
+    fn token_per_example(&mut self, hidden: SavedTensor, width: u32) -> SavedTensor {
         self.ledger.part(hidden, self.n * u64::from(width))
     }
 

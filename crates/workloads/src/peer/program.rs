@@ -218,14 +218,14 @@ impl Peer {
         Self::spawn(command, false)?.connect(command)
     }
 
-    /// Starts the program and requests its description. If `give_up` returns true, kills the program with all of its child processes and returns
-    /// `None`.
+    /// Starts the program and requests its description. If `stop_requested` returns true, kills the program with all of its child processes and
+    /// returns `None`.
     ///
     /// # Errors
     /// Same as [`start`](Self::start).
     pub fn program_info_of(
         command: &[String],
-        give_up: impl Fn() -> bool,
+        stop_requested: impl Fn() -> bool,
     ) -> Result<Option<ProgramInfo>, WorkloadError> {
         let peer = Self::spawn(command, true)?;
         let process = peer.process();
@@ -244,7 +244,7 @@ impl Peer {
         loop {
             match info.recv_timeout(POLL_INTERVAL) {
                 Ok(info) => return info.map(Some),
-                Err(RecvTimeoutError::Timeout) if !give_up() => {}
+                Err(RecvTimeoutError::Timeout) if !stop_requested() => {}
                 Err(RecvTimeoutError::Timeout) => {
                     process.end();
                     return Ok(None);

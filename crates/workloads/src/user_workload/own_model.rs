@@ -103,12 +103,12 @@ mod tests {
         second: Linear,
     }
 
-    /// Workload that classifies points by their side of a line. If `tied`, the module uses the same matrix twice. If `normal`, it contains a batch
-    /// norm. If `detaches`, it stops the gradients between its layers.
+    /// Workload that classifies points by their side of a line. If `tied`, the module uses the same matrix twice. If `has_batch_norm`, it contains a
+    /// batch norm. If `detaches`, it stops the gradients between its layers.
     #[derive(Clone, Copy)]
     struct Sides {
         tied: bool,
-        normal: bool,
+        has_batch_norm: bool,
         dropout: f64,
         detaches: bool,
         classes: u32,
@@ -116,7 +116,7 @@ mod tests {
 
     const SIDES: Sides = Sides {
         tied: false,
-        normal: false,
+        has_batch_norm: false,
         dropout: 0.0,
         detaches: false,
         classes: 2,
@@ -157,7 +157,7 @@ mod tests {
                     false => LinearConfig::new(2, 2).init(device),
                 },
                 first,
-                norm: self.normal.then(|| BatchNormConfig::new(2).init(device)),
+                norm: self.has_batch_norm.then(|| BatchNormConfig::new(2).init(device)),
                 dropout: DropoutConfig::new(self.dropout).init(),
             }
         }
@@ -271,7 +271,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let text = error(Sides {
-            normal: true,
+            has_batch_norm: true,
             ..SIDES
         });
         assert!(

@@ -56,7 +56,7 @@ impl Forward {
         } else {
             // BLOOM classifies the last token of each example, which it selects by index.
             self.ledger.indices(self.n);
-            let last_tokens = self.first_tokens(normal, width);
+            let last_tokens = self.token_per_example(normal, width);
             self.classify(last_tokens, "score");
         }
         hidden

@@ -25,7 +25,7 @@ impl Forward {
             };
             hidden.push(self.post_norm(&block, hidden[layer as usize]));
         }
-        let first = self.first_tokens(hidden[size.n_layers as usize], size.dim);
+        let first = self.token_per_example(hidden[size.n_layers as usize], size.dim);
         let pooled = self
             .ledger
             .layer(first, "pre_classifier", self.n * u64::from(size.dim));
@@ -70,7 +70,7 @@ impl Forward {
                 (self.vocabulary_size, width),
             );
         } else {
-            let first = self.first_tokens(last, width);
+            let first = self.token_per_example(last, width);
             let pooled = self
                 .ledger
                 .layer(first, "bert.pooler.dense", self.n * u64::from(width));
@@ -109,7 +109,7 @@ impl Forward {
         }
         let last = hidden[size.num_hidden_layers as usize];
         let normal = self.ledger.layer_norm(last, self.tokens());
-        let first = self.first_tokens(normal, width);
+        let first = self.token_per_example(normal, width);
         self.classify(first, "classifier");
         hidden
     }
