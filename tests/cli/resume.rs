@@ -85,6 +85,39 @@ fn repeats_of_a_run_can_be_increased_but_not_reduced() {
 }
 
 #[test]
+fn a_suite_sets_its_number_of_repeats_unless_the_command_line_does() {
+    let dir = TestDir::new();
+    let suite = fs::read_to_string(dir.path(&fixture("kernels"))).unwrap();
+    fs::write(dir.path("three.toml"), suite + "\n[profile.smoke]\nrepeats = 3\n").unwrap();
+    let run = |suites: &[&str], more: &[&str], out: &str| {
+        let options = ["--profile=smoke", "--backend=flex", "-a", "size=64", "--out", out];
+        let output = dir.run(&[&["run"], suites, &options, more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let records = dir.records(out);
+        let of = |suite: &str| {
+            records
+                .iter()
+                .filter(|record| record["cell"]["suite"] == suite)
+                .count()
+        };
+        (of("kernels"), of("three"))
+    };
+    // The suites have different workloads, because a cell of two suites is planned once.
+    let three = fs::read_to_string(dir.path("three.toml")).unwrap();
+    fs::write(
+        dir.path("three.toml"),
+        three.replace("name = \"matmul\"", "name = \"other\""),
+    )
+    .unwrap();
+    let both = [&*fixture("kernels"), "three.toml"];
+    assert_eq!(run(&both, &[], "run"), (1, 3));
+    assert_eq!(run(&both, &["--repeats=2"], "two"), (2, 2));
+    let resumed = dir.run(&["run", "--resume", "run", "--repeats", "2"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", stderr(&resumed));
+    assert_eq!(dir.records("run").len(), 5);
+}
+
+#[test]
 fn a_resumed_run_rejects_different_options() {
     let dir = TestDir::new();
     dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);

@@ -95,6 +95,7 @@ fn bookkeeping(folder: &Path) -> Duration {
         suite_inputs: [].into(),
         save_weights: false,
         repeats: 1,
+        suite_repeats: [].into(),
         suites: BTreeMap::new(),
         peer: vec![],
         directory: None,

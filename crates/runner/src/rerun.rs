@@ -35,6 +35,7 @@ pub fn prepare_rerun(
     }
     plan.cells.retain(|planned| cells.contains(&planned.cell.id));
     settings.repeats = 1;
+    settings.suite_repeats.clear();
     settings.save_weights = false;
     let mut suites = BTreeMap::new();
     for (name, path) in &mut settings.suites {

@@ -126,13 +126,14 @@ impl<'a> Schedule<'a> {
         }
         let settings = &self.folder.settings;
         let (policy, ledger) = (settings.policy, self.folder.ledger());
-        let processes = plan.runnable().count() as u64 * u64::from(settings.repeats);
+        let repeats_of = |cell: &Cell| settings.repeats_of(&cell.suite);
+        let processes: u64 = plan.runnable().map(|cell| u64::from(repeats_of(cell))).sum();
         if processes > MAX_PROCESSES {
             return Err(RunError::Input(format!(
                 "the run has {processes} processes; the maximum is {MAX_PROCESSES}\n  hint: lower `--repeats`"
             )));
         }
-        let mut work = settings.policy.order.arrange(&plan, settings.repeats);
+        let mut work = settings.policy.order.arrange(&plan, repeats_of);
         work.retain(|(cell, repeat)| ledger.needs_run(cell, *repeat));
         progress.on_event(ProgressEvent::Started {
             folder: self.folder.path(),

@@ -63,6 +63,7 @@ pub(crate) fn settings() -> RunSettings {
         suite_inputs: BTreeMap::new(),
         save_weights: false,
         repeats: 1,
+        suite_repeats: BTreeMap::new(),
         suites: BTreeMap::new(),
         peer: vec![],
         directory: None,

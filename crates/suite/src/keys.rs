@@ -126,6 +126,7 @@ tables! {
     profile = "profile" {
         AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; other axes are appended";
         INPUTS: "inputs", Takes::Table, Absent::Means("the suite's"), "files that replace those of the suite, key by key (see *Inputs*)";
+        REPEATS: "repeats", Takes::Whole(1), Absent::Means("3 in `standard`, otherwise 1"), "number of processes of each cell without `--repeats`";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Means("the suite's"), "as above";
     }
     /// `[inputs]`.

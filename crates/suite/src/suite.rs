@@ -35,6 +35,7 @@ pub(crate) struct Resolved {
     pub(crate) info: SuiteInfo,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) sweeps: Vec<Sweep>,
+    repeats: Option<u32>,
 }
 
 impl Suite {
@@ -62,6 +63,11 @@ impl Suite {
     /// Returns the workloads, in the sizes of a profile.
     pub fn workloads(&self, profile: Profile) -> &[Workload] {
         &self.resolved(profile).workloads
+    }
+
+    /// Returns the number of processes of each cell in a profile, if the suite sets it.
+    pub fn repeats(&self, profile: Profile) -> Option<u32> {
+        self.resolved(profile).repeats
     }
 
     pub(crate) fn resolved(&self, profile: Profile) -> &Resolved {
@@ -126,6 +132,13 @@ fn resolve(name: &str, root: &Section<'_>, profile: Profile) -> Option<Resolved>
         Some(overrides) if overrides.has(&profile::TIMEOUT) => overrides.number(&profile::TIMEOUT),
         _ => root.number(&suite::TIMEOUT),
     };
+    let repeats = match overrides
+        .as_ref()
+        .filter(|overrides| overrides.has(&profile::REPEATS))
+    {
+        Some(overrides) => overrides.whole(&profile::REPEATS).map(Some),
+        None => Some(None),
+    };
     let tables = root.tables(&suite::WORKLOAD, "`[[workload]]`");
     if root.has(&suite::WORKLOAD) && tables.is_empty() {
         root.report_at(&suite::WORKLOAD, "the suite does not have a workload");
@@ -165,6 +178,7 @@ fn resolve(name: &str, root: &Section<'_>, profile: Profile) -> Option<Resolved>
         info,
         workloads: workloads?,
         sweeps,
+        repeats: repeats?,
     })
 }
 

@@ -22,7 +22,9 @@ pub(crate) struct RunArguments {
         hide_env_values = true
     )]
     pub(crate) vocabulary: Option<PathBuf>,
-    /// Run each cell in N processes [default: 3 under `standard`, else 1]
+    /// Run each cell in N processes [default: as in the suite]
+    ///
+    /// A suite that does not set it runs each cell in three processes under `standard`, and otherwise in one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPEATS)))]
     pub(crate) repeats: Option<u32>,
     /// Retry a cell that fails or times out up to N times [default: 0]

@@ -31,6 +31,7 @@ pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Res
         suite_inputs: [].into(),
         save_weights: false,
         repeats: 1,
+        suite_repeats: [].into(),
         suites: [].into(),
         peer: vec![],
         directory: None,

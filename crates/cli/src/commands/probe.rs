@@ -54,6 +54,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
             suite_inputs: [].into(),
             save_weights: false,
             repeats: 1,
+            suite_repeats: [].into(),
             suites: [].into(),
             peer: vec![],
             directory: None,

@@ -1,5 +1,7 @@
 //! `mantissa run`.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use mantissa_runner::{
     Busy, Finish, Order, Policy, Precompiled, Progress as _, ProgressEvent, RunSettings, Start, Stop,
@@ -139,6 +141,10 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
             synthetic.join("; ")
         ));
     }
+    let repeats_of_suite = |found: &SuiteFile| {
+        let repeats = found.suite.repeats(profile)?;
+        Some((found.suite.name().to_owned(), repeats))
+    };
     let settings = RunSettings {
         peer: peer(arguments)?,
         backend,
@@ -149,6 +155,10 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
             .ok()
             .filter(|path| path.to_str().is_some()),
         repeats: arguments.repeats.unwrap_or_else(|| default_repeats(profile)),
+        suite_repeats: match arguments.repeats {
+            Some(_) => BTreeMap::new(),
+            None => found.iter().filter_map(repeats_of_suite).collect(),
+        },
         suites: found
             .iter()
             .map(|found| (found.suite.name().to_owned(), found.path.clone()))

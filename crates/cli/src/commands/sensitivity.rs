@@ -28,6 +28,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     };
     reduce_to_one_cell(&mut prepared.plan)?;
     prepared.settings.repeats = 1;
+    prepared.settings.suite_repeats.clear();
     prepared.name.push_str("-sensitivity");
     let stop = Stop::on_signals()?;
     let finish = start(

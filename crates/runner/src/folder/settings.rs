@@ -38,8 +38,11 @@ pub struct RunSettings {
     /// directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Number of processes per cell.
+    /// Number of processes of a cell, or more if the suite of the cell has more in [`Self::suite_repeats`].
     pub repeats: u32,
+    /// Number of processes of the cells of a suite, by suite.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub suite_repeats: BTreeMap<String, u32>,
     /// Suite files by suite name, as on the command line.
     pub suites: BTreeMap<String, PathBuf>,
     /// Command of the peer, a program that computes with another framework. If empty, burn computes.
@@ -77,6 +80,13 @@ impl RunSettings {
         self.resolved(self.suite_inputs.get(suite).unwrap_or(&self.inputs))
     }
 
+    /// Returns the number of processes of each cell of a suite.
+    pub fn repeats_of(&self, suite: &str) -> u32 {
+        self.suite_repeats
+            .get(suite)
+            .map_or(self.repeats, |repeats| self.repeats.max(*repeats))
+    }
+
     fn resolved(&self, inputs: &Inputs) -> Inputs {
         let mut inputs = inputs.clone();
         if let Some(directory) = &self.directory {
@@ -106,14 +116,15 @@ fn read_plan(run: &RunReader, path: &Path) -> Result<Plan, RunError> {
 fn read_settings(run: &RunReader, path: &Path) -> Result<RunSettings, RunError> {
     let mut settings: RunSettings = run.json(SETTINGS_FILE)?;
     let path = path.join(SETTINGS_FILE);
-    if !(1..=MAX_REPEATS).contains(&settings.repeats) {
+    let mut repeats = settings.suite_repeats.values().chain([&settings.repeats]);
+    if let Some(repeats) = repeats.find(|repeats| !(1..=MAX_REPEATS).contains(*repeats)) {
         return Err(RunError::Input(format!(
-            "`{}` has {} repeats, expected 1 to {MAX_REPEATS}",
-            path.display(),
-            settings.repeats
+            "`{}` has {repeats} repeats, expected 1 to {MAX_REPEATS}",
+            path.display()
         )));
     }
-    check_names(settings.suites.keys().chain(settings.suite_inputs.keys()), &path)?;
+    let suites = settings.suites.keys().chain(settings.suite_inputs.keys());
+    check_names(suites.chain(settings.suite_repeats.keys()), &path)?;
     // The run folder may come from an untrusted source, so do not use a cache that it names.
     for inputs in settings.suite_inputs.values_mut().chain([&mut settings.inputs]) {
         inputs.cache = CACHE.into();
