@@ -30,6 +30,7 @@ mod sass;
 mod scale;
 mod sensitivity;
 mod side_by_side;
+mod smoke;
 mod soak;
 mod standin;
 mod stops;

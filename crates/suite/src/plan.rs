@@ -40,6 +40,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
             info,
             workloads,
             sweeps,
+            ..
         } = suite.resolved(options.profile);
         let (data, weights) = options.provided(suite.inputs(options.profile));
         let mut swept: Vec<Axis> = vec![];

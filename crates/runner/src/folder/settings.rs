@@ -116,8 +116,8 @@ fn read_plan(run: &RunReader, path: &Path) -> Result<Plan, RunError> {
 fn read_settings(run: &RunReader, path: &Path) -> Result<RunSettings, RunError> {
     let mut settings: RunSettings = run.json(SETTINGS_FILE)?;
     let path = path.join(SETTINGS_FILE);
-    let mut repeats = settings.suite_repeats.values().chain([&settings.repeats]);
-    if let Some(repeats) = repeats.find(|repeats| !(1..=MAX_REPEATS).contains(*repeats)) {
+    let mut repeats = settings.suite_repeats.values().copied().chain([settings.repeats]);
+    if let Some(repeats) = repeats.find(|repeats| !(1..=MAX_REPEATS).contains(repeats)) {
         return Err(RunError::Input(format!(
             "`{}` has {repeats} repeats, expected 1 to {MAX_REPEATS}",
             path.display()
