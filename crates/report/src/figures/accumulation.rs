@@ -116,10 +116,9 @@ fn panel(settings: &[SettingResult<'_, '_>], metric: MetricName, title: &str, ki
 /// otherwise equal settings.
 fn finding(group: &Group<'_>, settings: &[SettingResult<'_, '_>]) -> Option<String> {
     let memory = group.memory?;
-    let value = |setting: &SettingResult<'_, '_>, metric| setting.spot(metric).map(|spot| spot.value);
     let ratio = |mine: &SettingResult<'_, '_>, other: &SettingResult<'_, '_>, metric| {
-        let ratio = value(mine, metric)? / value(other, metric)?;
-        ratio.is_finite().then(|| units::times(ratio))
+        let ratio = mine.ratio_to(other, metric)?;
+        Some(units::times(ratio.value))
     };
     let ran = || settings.iter().filter(|setting| setting.failure().is_none());
     let large = ran().find(|large| {
