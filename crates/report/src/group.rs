@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_analysis::{Estimate, hodges_lehmann_ratio};
+use mantissa_analysis::hodges_lehmann_ratio;
 use mantissa_core::{Axis, MatmulPrecision, MetricName, Status, TaskKind};
 
 use crate::{
     Row,
-    setting::{Comparison, SettingResult, compare, ran, speeds},
+    setting::{Comparison, SettingResult, compare, itself, ran, speeds},
     shape,
     units::{self, Scale},
 };
@@ -208,15 +208,13 @@ fn set_baselines(
     for comparison in comparisons {
         for (index, base) in comparison.rows.iter().zip(&comparison.baselines) {
             let ratio = |values: &dyn Fn(&Row<'_>) -> Vec<f64>| {
-                hodges_lehmann_ratio(&values(&rows[*index]), &values(&rows[(*base)?]))
+                let mine = values(&rows[*index]);
+                match *base == Some(*index) {
+                    true => itself(&mine),
+                    false => hodges_lehmann_ratio(&mine, &values(&rows[(*base)?])),
+                }
             };
-            let speed_up = match *base == Some(*index) {
-                true => comparison.speed_up.clone().map(|itself| Estimate {
-                    n: rows[*index].processes() as u64,
-                    ..itself
-                }),
-                false => ratio(&|row| speeds(row, speed)),
-            };
+            let speed_up = ratio(&|row| speeds(row, speed));
             let memory_ratio = memory.and_then(|metric| ratio(&|row| row.values(metric)));
             let row = &mut rows[*index];
             row.baseline = *base;

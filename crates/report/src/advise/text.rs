@@ -113,8 +113,8 @@ fn columns<'t>(group: &'t WorkloadAdvice, work: &'t WorkAdvice) -> Vec<Column<'t
         let title = metric.name().replace('_', " ");
         columns.push((title, Align::Right, Box::new(text)));
     }
-    columns.extend(number("speed", |one| one.speed.as_ref().map(ratio)));
-    columns.extend(number("memory", |one| one.memory.as_ref().map(ratio)));
+    columns.extend(number("speed", |one| ratio(one, one.speed.as_ref())));
+    columns.extend(number("memory", |one| ratio(one, one.memory.as_ref())));
     columns.extend(number("accuracy change, points", |one| {
         one.accuracy_loss.as_ref().map(change)
     }));
@@ -142,8 +142,13 @@ fn verdict(work: &WorkAdvice, one: &Evidence) -> &'static str {
     }
 }
 
-fn ratio(measured: &EstimateRecord) -> String {
-    ratio_text(&measured.estimate())
+/// Formats a ratio to the baseline; that of the baseline itself is not an estimate.
+fn ratio(one: &Evidence, measured: Option<&EstimateRecord>) -> Option<String> {
+    let ratio = measured?.estimate();
+    Some(match one.baseline {
+        true => format!("{} (baseline)", units::times(ratio.value)),
+        false => ratio_text(&ratio),
+    })
 }
 
 /// Formats a change of accuracy without its unit, which is in the column title.

@@ -45,7 +45,10 @@ pub(crate) fn compare(rows: &[Row<'_>], speed: MetricName, memory: Option<Metric
     if let Some(memory) = memory {
         for comparison in &mut comparisons {
             let [mine, theirs] = comparison.values(rows, |row| row.values(memory));
-            comparison.memory_ratio = hodges_lehmann_ratio(&mine, &theirs);
+            comparison.memory_ratio = match comparison.is_baseline {
+                true => itself(&mine),
+                false => hodges_lehmann_ratio(&mine, &theirs),
+            };
         }
     }
     comparisons
@@ -136,6 +139,16 @@ pub(crate) fn speeds(row: &Row<'_>, metric: MetricName) -> Vec<f64> {
     }
 }
 
+/// Returns the ratio of a baseline to itself. It has no interval, because it is not an estimate. `None` without values.
+pub(crate) fn itself(values: &[f64]) -> Option<Estimate> {
+    (!values.is_empty()).then_some(Estimate {
+        value: 1.0,
+        interval: None,
+        n: values.len() as u64,
+        method: "itself",
+    })
+}
+
 fn judge_speeds(rows: &[Row<'_>], comparisons: &mut [Comparison], metric: MetricName) {
     let values = comparisons
         .iter()
@@ -160,13 +173,8 @@ fn judge_speeds(rows: &[Row<'_>], comparisons: &mut [Comparison], metric: Metric
         (comparison.speed_up, comparison.speed_verdict) = (ratio, Some(verdict));
     }
     for (comparison, [mine, _]) in comparisons.iter_mut().zip(&values) {
-        if comparison.is_baseline && !mine.is_empty() {
-            comparison.speed_up = Some(Estimate {
-                value: 1.0,
-                interval: None,
-                n: mine.len() as u64,
-                method: "itself",
-            });
+        if comparison.is_baseline {
+            comparison.speed_up = itself(mine);
         }
     }
 }

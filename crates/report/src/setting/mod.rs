@@ -7,7 +7,7 @@ mod ratio_text;
 mod spot;
 
 pub(crate) use accuracy_verdict::AccuracyVerdict;
-pub(crate) use comparison::{Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, speeds};
+pub(crate) use comparison::{Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, itself, speeds};
 pub(crate) use label::{WORK_AXES, label_within_work, precision_label};
 pub(crate) use ratio_text::{certainty, ratio_text};
 pub(crate) use spot::Spot;
@@ -241,13 +241,17 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     /// Returns the ratio of a metric to the baseline's.
     pub fn ratio(&self, metric: MetricName) -> Option<Estimate> {
         let [mine, theirs] = self.values_with_baseline(metric);
-        hodges_lehmann_ratio(&mine, &theirs)
+        match self.is_baseline() {
+            true => itself(&mine),
+            false => hodges_lehmann_ratio(&mine, &theirs),
+        }
     }
 
     /// Returns the ratio by which the setting is faster or cheaper than its baseline; above 1 if it is better.
     pub fn advantage(&self, metric: MetricName) -> Option<Estimate> {
         let [mine, theirs] = self.values_with_baseline(metric);
         match metric.better() {
+            _ if self.is_baseline() => itself(&mine),
             Better::Higher => hodges_lehmann_ratio(&mine, &theirs),
             Better::Lower => hodges_lehmann_ratio(&theirs, &mine),
         }
