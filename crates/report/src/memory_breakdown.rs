@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Group, Row,
-    memory_parts::{Bytes, MIN_REPORTED_SHARE, PARTS, estimated, over_seeds, parts, total},
+    memory_parts::{Bytes, MIN_REPORTED_SHARE, PARTS, estimated, over_seeds, parts},
     setting::SettingResult,
     table::Field,
     units::{self, Scale},
@@ -115,7 +115,7 @@ fn field(measured: f64, shapes: Option<f64>, scale: Scale) -> Field {
 
 /// Returns the ratio of a row's measured memory to the estimate from shapes.
 fn estimate_ratio(row: &Row<'_>) -> Option<f64> {
-    let ratio = total(row)? / sum(&estimated(row)?);
+    let ratio = sum(&parts(row)?) / sum(&estimated(row)?);
     ratio.is_finite().then_some(ratio)
 }
 
@@ -145,10 +145,13 @@ struct SettingMemory {
 fn compared_settings(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMemory>)> {
     let mut alike: HashMap<String, Vec<SettingMemory>> = HashMap::new();
     let mut bases: Vec<(MatmulPrecision, String, SettingMemory)> = Vec::new();
-    for row in group.ok() {
-        let Some(bytes) = parts(row) else { continue };
+    for setting in SettingResult::all(group, Row::is_ok) {
+        let Some(bytes) = over_seeds(&setting, parts) else {
+            continue;
+        };
+        let row = setting.row();
         let (precision, matmul) = (row.cell.setting.precision(), row.cell.setting.matmul());
-        let other_axes = group.label(row, &[Axis::Precision, Axis::Matmul]);
+        let other_axes = group.label(row, &[Axis::Precision, Axis::Matmul, Axis::Seed]);
         let memory = SettingMemory {
             name: group.setting_label(row),
             precision,

@@ -60,47 +60,52 @@ pub(crate) fn over_seeds(
     Some(medians)
 }
 
-/// Returns the sum of all parts in bytes.
-pub(crate) fn total(row: &Row<'_>) -> Option<f64> {
-    parts(row).map(|bytes| bytes.iter().sum())
+/// Returns the sum of all parts of a setting in bytes.
+pub(crate) fn total(setting: &SettingResult<'_, '_>) -> Option<f64> {
+    over_seeds(setting, parts).map(|bytes| bytes.iter().sum())
 }
 
 /// Describes the savings and additions of mixed precision by part.
 pub(crate) fn describe_saving(group: &Group<'_>) -> Option<String> {
-    let (row, base, ratio) = leanest_mixed(group)?;
+    let (mixed, base, ratio) = leanest_mixed(group)?;
     Some(format!(
         "{} {}; in total it needs {} the memory of {}.",
-        group.setting_label(row),
-        changes(&parts(row)?, &parts(base)?),
+        group.setting_label(mixed.row()),
+        changes(&over_seeds(&mixed, parts)?, &over_seeds(&base, parts)?),
         units::times(ratio),
-        group.setting_label(base)
+        group.setting_label(base.row())
     ))
 }
 
 /// Summarizes the change in total memory under mixed precision: `16-mixed · highest needs 0.81× the memory of 32-true · highest`.
 pub(crate) fn saving_title(group: &Group<'_>) -> Option<String> {
-    let (row, base, ratio) = leanest_mixed(group)?;
-    let (name, base) = (group.setting_label(row), group.setting_label(base));
+    let (mixed, base, ratio) = leanest_mixed(group)?;
+    let (name, base) = (group.setting_label(mixed.row()), group.setting_label(base.row()));
     Some(format!(
         "{name} needs {} the memory of {base}",
         units::times(ratio)
     ))
 }
 
-/// Returns the mixed-precision row with the smallest ratio of total memory to its baseline, the baseline, and the ratio. The two rows
-/// differ only in precision and matmul.
-pub(crate) fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'a>, f64)> {
-    let candidates = group.ok().filter_map(|row| {
-        let base = &group.rows[row.baseline?];
-        let other_axes = |row: &Row<'_>| group.label(row, &[Axis::Precision, Axis::Matmul]);
-        let precision = |row: &Row<'_>| row.cell.setting.precision();
-        let compared =
-            precision(row).is_mixed() && !precision(base).is_mixed() && other_axes(row) == other_axes(base);
-        compared.then_some((row, base, total(row)? / total(base)?))
+/// Returns the mixed-precision setting with the smallest ratio of total memory to its baseline, the baseline, and the ratio. The two
+/// settings differ only in precision and matmul.
+pub(crate) fn leanest_mixed<'g, 'a>(
+    group: &'g Group<'a>,
+) -> Option<(SettingResult<'g, 'a>, SettingResult<'g, 'a>, f64)> {
+    let settings = SettingResult::all(group, Row::is_ok);
+    let is_mixed = |setting: &SettingResult<'_, '_>| setting.row().cell.setting.precision().is_mixed();
+    let other_axes = |setting: &SettingResult<'_, '_>| {
+        group.label(setting.row(), &[Axis::Precision, Axis::Matmul, Axis::Seed])
+    };
+    let candidates = settings.iter().filter_map(|mixed| {
+        let is_base = |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == mixed.work();
+        let base = settings.iter().find(is_base)?;
+        let compared = is_mixed(mixed) && !is_mixed(base) && other_axes(mixed) == other_axes(base);
+        compared.then_some((mixed, base, total(mixed)? / total(base)?))
     });
-    candidates
-        .filter(|(.., ratio)| ratio.is_finite())
-        .min_by(|a, b| a.2.total_cmp(&b.2))
+    let known = candidates.filter(|(.., ratio)| ratio.is_finite());
+    let leanest = known.min_by(|a, b| a.2.total_cmp(&b.2));
+    leanest.map(|(mixed, base, ratio)| (mixed.clone(), base.clone(), ratio))
 }
 
 /// Formats the changes by part: `needs 0.51× the activations and adds copies of weights (8 % of the baseline's total)`.

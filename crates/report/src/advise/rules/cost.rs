@@ -65,18 +65,19 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
     /// Memory ratio that mixed precision would reach if it halved everything.
     const HALF: f64 = 0.5;
     let found = memory_parts::leanest_mixed(context.group)
-        .filter(|(_, base, ratio)| base.cell.setting.precision() == Precision::True32 && *ratio > HALF);
-    let finding = found.and_then(|(row, base, ratio)| {
-        let [weights, optimizer, gradients, copies, _] = memory_parts::parts(row)?;
-        let kept = (weights + optimizer + gradients) / memory_parts::total(row)?;
+        .filter(|(_, base, ratio)| base.row().cell.setting.precision() == Precision::True32 && *ratio > HALF);
+    let finding = found.and_then(|(mixed, base, ratio)| {
+        let bytes = memory_parts::over_seeds(&mixed, memory_parts::parts)?;
+        let [weights, optimizer, gradients, copies, _] = bytes;
+        let kept = (weights + optimizer + gradients) / memory_parts::total(&mixed)?;
         let text = format!(
             "{} the memory of {}; {:.0} % of its own memory is weights, gradients and optimizer state in f32, {:.0} % is copies of weights",
             units::times(ratio),
-            context.group.setting_label(base),
+            context.group.setting_label(base.row()),
             100.0 * kept,
-            100.0 * copies / memory_parts::total(row)?
+            100.0 * copies / memory_parts::total(&mixed)?
         );
-        Some((row, text))
+        Some((mixed.row(), text))
     });
     finding.into_iter().collect()
 }
