@@ -105,7 +105,7 @@ fn condition(budget: &Budget) -> String {
 fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget) -> String {
     let candidate = &one.candidate;
     if candidate.is_baseline() {
-        let error = error_of(candidate).map(|error| format!("relative error {error}; "));
+        let error = error_of(candidate).map(|error| format!("largest relative error {error}; "));
         return format!(
             "Use {}: {}no other setting within the budget is shown to be {}.",
             candidate.label,
@@ -115,7 +115,7 @@ fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Bu
     }
     let mut facts = costs(group, candidate);
     if is_kernel(group) {
-        facts.extend(error_of(candidate).map(|error| format!("relative error {error}")));
+        facts.extend(error_of(candidate).map(|error| format!("largest relative error {error}")));
     } else {
         facts.extend(
             one.loss
@@ -226,6 +226,7 @@ fn perplexities(choice: &Choice<'_, '_>) -> Option<String> {
     ))
 }
 
+/// Formats the largest relative error over the processes, which the error limit of a budget applies to.
 fn error_of(candidate: &SettingResult<'_, '_>) -> Option<String> {
     candidate
         .maximum(MetricName::RelativeError)
@@ -438,7 +439,7 @@ fn describe_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
         let speed = candidate.value(group.speed);
         let speed = speed.map(|value| group.scale(group.speed, value).text(value));
         format!(
-            "{} ({}, error {})",
+            "{} ({}, largest error {})",
             candidate.label,
             speed.unwrap_or_default(),
             error_of(candidate).unwrap_or_default()

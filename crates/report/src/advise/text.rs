@@ -118,7 +118,7 @@ fn columns<'t>(group: &'t WorkloadAdvice, work: &'t WorkAdvice) -> Vec<Column<'t
     columns.extend(number("accuracy change, points", |one| {
         one.accuracy_loss.as_ref().map(change)
     }));
-    columns.extend(number("error", |one| one.error.map(units::scientific)));
+    columns.extend(number("largest error", |one| one.error.map(units::scientific)));
     columns.extend(number("perplexity", |one| {
         one.perplexity.map(|ratio| format!("{ratio:.4}×"))
     }));

@@ -57,7 +57,6 @@ pub(crate) struct MatrixField {
 /// Kind of the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Quantity {
-    /// Maximum relative error over processes.
     MatmulError,
     MatmulSpeed,
     TrainingStep,
@@ -349,10 +348,6 @@ fn ratio(group: &Group<'_>, quantity: Quantity, setting: &SettingResult<'_, '_>)
 /// Formats the value of a setting with its unit.
 fn value_text(group: &Group<'_>, quantity: Quantity, setting: &SettingResult<'_, '_>) -> Option<String> {
     let metric = quantity.metric(group)?;
-    match quantity {
-        Quantity::MatmulError => setting.maximum(metric).map(units::scientific),
-        _ => setting
-            .value(metric)
-            .map(|value| group.scale(metric, value).text(value)),
-    }
+    let value = setting.value(metric)?;
+    Some(group.scale(metric, value).text(value))
 }

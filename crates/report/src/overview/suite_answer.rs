@@ -52,7 +52,7 @@ pub(crate) struct Effect {
     pub memory: Option<(MetricName, Estimate)>,
     /// Test accuracy lost against the baseline, as a share of the examples.
     pub accuracy_loss: Option<Estimate>,
-    /// Largest relative error over the processes of a kernel.
+    /// Relative error of a kernel.
     pub error: Option<f64>,
 }
 
@@ -112,7 +112,7 @@ impl Effect {
             speed: compared.speed_up()?.clone(),
             memory: memory.and_then(|metric| Some((metric, compared.memory_ratio()?.clone()))),
             accuracy_loss: compared.accuracy_loss().cloned(),
-            error: compared.maximum(MetricName::RelativeError).filter(|_| is_kernel),
+            error: compared.value(MetricName::RelativeError).filter(|_| is_kernel),
         })
     }
 

@@ -73,8 +73,8 @@ fn kernels_are_chosen_by_their_error() {
     // f16 is not on the Pareto front: here it is slower than bf16 and not more accurate.
     assert!(
         work.answer[0].ends_with(
-            "error: bf16-true (4.00 GFLOP/s, error 2.00×10⁻³), \
-             32-true · highest (1.00 GFLOP/s, error 1.00×10⁻⁷), 64-true (0.50 GFLOP/s, error 1.00×10⁻¹⁶)."
+            "error: bf16-true (4.00 GFLOP/s, largest error 2.00×10⁻³), \
+             32-true · highest (1.00 GFLOP/s, largest error 1.00×10⁻⁷), 64-true (0.50 GFLOP/s, largest error 1.00×10⁻¹⁶)."
         ),
         "{:?}",
         work.answer
