@@ -114,14 +114,16 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
         ));
     }
     let ran_fastest = match base {
-        Some(base) if fastest.speed_up().is_some_and(|ratio| ratio.value <= 1.0) => base.row(),
-        _ => fastest.row(),
+        Some(base) if fastest.speed_up().is_some_and(|ratio| ratio.value <= 1.0) => base,
+        _ => fastest,
     };
-    if let Some(share) = ran_fastest.copy_share() {
+    let value = |metric| ran_fastest.value(metric);
+    let copied = value(MetricName::BytesPerSecond).zip(value(MetricName::CopyBytesPerSecond));
+    if let Some((moved, copied)) = copied {
         sentences.push(format!(
             "The fastest setting moves {}, {:.0} % of the rate of a copy of the same size.",
-            group.value(MetricName::BytesPerSecond, ran_fastest),
-            100.0 * share
+            shown(MetricName::BytesPerSecond, ran_fastest),
+            100.0 * moved / copied
         ));
     }
     if shape::sums_grow(kernel) {
