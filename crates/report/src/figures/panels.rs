@@ -7,7 +7,7 @@ use super::{
     fonts::wrap,
     palette::{ALARM, Colour, FAINT, GREY, INK, MUTED},
 };
-use crate::setting::Spot;
+use crate::{setting::Spot, units};
 
 /// Minimum height of a row.
 const ROW: f64 = 30.0;
@@ -243,9 +243,14 @@ impl Panel {
         Some(axis)
     }
 
+    /// Returns the datum of a mark. A bar of a ratio may have the absolute value as its text.
     fn datum(&self, series: &str, spot: Spot, text: &str) -> Datum {
         let name = self.title.split(", ").next().unwrap_or_default();
-        let quantity = Quantity::new(name, spot.value, self.unit, text.to_owned());
+        let text = match self.unit == "1" && !text.ends_with('×') {
+            true if self.kind == Kind::Bars => format!("{}, {text}", units::times(spot.value)),
+            _ => text.to_owned(),
+        };
+        let quantity = Quantity::new(name, spot.value, self.unit, text);
         let ends = spot.whiskers;
         Datum::new(series, Quantity { ends, ..quantity })
     }
