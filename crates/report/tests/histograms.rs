@@ -140,7 +140,7 @@ fn ulp_distances_are_shown_as_shares_per_setting() {
     let (_, svg) = figure_and_svg(&run, "s-ulps").unwrap();
     for text in [
         "Results differ from float64 by up to 8 ULP of their own formats",
-        "90.0 % within 0.5 ULP, all within 2",
+        "90.00 % within 0.5 ULP, all within 2",
     ] {
         assert!(svg.contains(text), "{text}: {svg}");
     }
@@ -195,5 +195,22 @@ fn no_result_within_half_a_unit_is_0_percent_without_a_sign() {
     add_ulp_distances(&mut run, "16-true", &[0.0, 0.0, 30.0]);
     add_ulp_distances(&mut run, "32-true", &[90.0, 10.0]);
     let svg = figure_and_svg(&run, "s-ulps").unwrap().1;
-    assert!(svg.contains("\n0.0 % within 0.5 ULP, all within 2\n"), "{svg}");
+    assert!(svg.contains("\n0 % within 0.5 ULP, all within 2\n"), "{svg}");
+}
+
+#[test]
+fn only_a_share_of_all_results_is_100_percent() {
+    let mut run = empty_run(&[Axis::Precision]);
+    add_ulp_distances(&mut run, "16-true", &[99_999.0, 1.0]);
+    add_ulp_distances(&mut run, "32-true", &[100_000.0]);
+    let svg = figure_and_svg(&run, "s-ulps").unwrap().1;
+    assert!(
+        svg.contains("\n&gt; 99.99 % within 0.5 ULP, all within 1\n"),
+        "{svg}"
+    );
+    assert!(svg.contains("\n100 % within 0.5 ULP, all within 0.5\n"), "{svg}");
+    assert!(
+        svg.contains(": &gt; 99.99 %</title>") && svg.contains(": 100 %</title>"),
+        "{svg}"
+    );
 }

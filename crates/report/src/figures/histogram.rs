@@ -133,9 +133,11 @@ impl Histogram {
     }
 }
 
-/// Formats a share in percent, small shares in scientific notation.
-fn percent(share: f64) -> String {
+/// Formats a share in percent, small shares in scientific notation. Only a share of 1 is `100 %`.
+pub fn percent(share: f64) -> String {
     match 100.0 * share {
+        100.0 => "100 %".to_owned(),
+        percent if percent > 99.99 => "> 99.99 %".to_owned(),
         small if small < 0.01 => format!("{} %", units::scientific(small)),
         percent => format!("{percent:.2} %"),
     }

@@ -85,8 +85,8 @@ fn panel(label: &str, series: &Series) -> Option<Histogram> {
     Some(Histogram {
         title: label.to_owned(),
         note: format!(
-            "{:.1} % within 0.5 ULP, all within {}",
-            100.0 * within,
+            "{} within 0.5 ULP, all within {}",
+            histogram::percent(within),
             edge(farthest)
         ),
         bars,
