@@ -250,10 +250,14 @@ fn the_matrix_has_the_values_of_the_rows_of_one_workload_per_column() {
 #[test]
 fn settings_that_differ_in_another_axis_are_not_in_the_matrix() {
     let mut run = three_suites();
-    let small = [(Axis::Precision, "bf16-true"), (Axis::Batch, "2")];
+    let of_batch = |batch| [(Axis::Precision, "bf16-true"), (Axis::Batch, batch)];
+    let (same, small) = (of_batch("8"), of_batch("2"));
+    let training = |run: &Run| fields(&markdown(&Report::new(run).unwrap()), "bf16-true")[3..].join(" ");
     add_trainings(&mut run, "training", &[(&small, 1.0, 100, 1e9)], 5);
-    let summary = markdown(&Report::new(&run).unwrap());
-    assert_eq!(fields(&summary, "bf16-true")[3..], ["–", "–", "–"]);
+    assert_eq!(training(&run), "– – –");
+    // With the batch of the baseline, the same setting is in the matrix.
+    add_trainings(&mut run, "training", &[(&same, 2.5, 100, 1e9)], 5);
+    assert!(training(&run).starts_with("4.00× ("), "{}", training(&run));
 }
 
 #[test]
@@ -358,7 +362,41 @@ fn the_terminal_shows_at_most_40_lines_of_80_characters() {
         assert_eq!(text.matches("repeated").count() > 16, suites >= 16, "{text}");
     }
     let text = terminal_overview(&Report::new(&three_suites()).unwrap(), 80);
+    // Lines are broken between words instead of cut.
+    let unbroken = text.replace("\n  ", " ");
+    for whole in [
+        "matmul of kernels, size 1024: error (baseline 1.90×10⁻⁷), matmul (baseline 199.2 GFLOP/s)",
+        "training-model of training: training (baseline 10.00 s), memory (baseline 4.00 GB), accuracy",
+        "2.00× (1.99–2.01) as fast as 32-true · highest, 1.00× (1.00–1.00) memory, accuracy −0.40 points (−0.88 to 0.08).",
+    ] {
+        assert!(unbroken.contains(whole), "{whole}: {text}");
+    }
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn long_advice_and_many_sources_leave_room_for_suites_and_settings() {
+    let mut run = run_of(60);
+    let long = "a-workload-with-a-name-that-is-as-long-as-names-of-models-with-their-sizes-and-tokenizers";
+    for record in &mut run.records {
+        record.cell.workload.name = format!("{long}-{}", record.cell.workload.name);
+    }
+    for planned in &mut run.plan.cells {
+        planned.cell.workload.name = format!("{long}-{}", planned.cell.workload.name);
+    }
+    for index in 0..4 {
+        let name = format!("skipped-{index}");
+        run.plan.suites.push(info(&name));
+        let reason = format!("a reason that differs, {index}: {}", "and is long ".repeat(30));
+        run.plan(&cell(&name, &workload(&name), F32), Some(&reason));
+    }
+    let text = terminal_overview(&Report::new(&run).unwrap(), 80);
+    assert!(text.lines().count() <= 40, "{}: {text}", text.lines().count());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.contains("more suites are in the page.") && text.contains("bf16-true"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -393,8 +431,11 @@ fn suites_without_weights_or_data_are_one_line() {
         line.contains(">a</a>, <a href=\"#suite-4\">b</a> (trained weights"),
         "{line}"
     );
-    assert!(line.contains("`--weights [WORKLOAD=]PATH`"), "{line}");
-    assert!(page.contains(">c</a> (a data set is missing: pass `--data PATH`);"));
+    assert!(
+        line.contains("`--weights [WORKLOAD=]PATH` (source: page of the suite)"),
+        "{line}"
+    );
+    assert!(page.contains(">c</a> (a data set is missing: pass `--data PATH` (source: page of the suite));"));
     assert!(page.contains(">d</a> (backend `cuda` is not available)."));
     assert!(
         page.contains("Suites: 1 repeated, 2 measured once, 4 not measured."),

@@ -17,9 +17,12 @@ pub(crate) struct SkippedSuites {
 const INPUTS: [(&str, &str); 2] = [
     (
         "--weights",
-        "trained weights are missing: pass `--weights [WORKLOAD=]PATH`, or `--init random` to measure only times and memory",
+        "trained weights are missing: pass `--weights [WORKLOAD=]PATH` (source: page of the suite), or `--init random` for times and memory only",
     ),
-    ("--data", "a data set is missing: pass `--data PATH`"),
+    (
+        "--data",
+        "a data set is missing: pass `--data PATH` (source: page of the suite)",
+    ),
 ];
 
 /// Returns `true` if all cells of a suite were skipped.

@@ -14,8 +14,10 @@ use crate::{
 
 /// Maximum number of lines.
 const MAX_LINES: usize = 40;
-/// Maximum number of suites. The matrix has the remaining lines.
+/// Maximum number of suites, if the matrix needs the remaining lines.
 const MAX_SUITES: usize = 16;
+/// Maximum number of lines of a sentence.
+const MAX_WRAPPED: usize = 2;
 /// Maximum number of lines about skipped suites.
 const MAX_SKIPPED: usize = 3;
 /// Maximum width, beyond which lines are hard to read.
@@ -27,28 +29,53 @@ const GAP: usize = 2;
 pub fn terminal_overview(report: &Report<'_>, width: usize) -> String {
     let overview = Overview::new(report);
     let width = width.min(MAX_WIDTH);
-    let mut lines = vec![format!("{}: {}", report.run.name, origin(report.run))];
-    lines.extend(warning_titles(report, &overview));
-    lines.extend(
-        overview
-            .advice
-            .iter()
-            .map(|advice| format!("{} ({}): {}", advice.task, advice.certainty, advice.text)),
-    );
-    lines.push(String::new());
-    lines.extend(suite_lines(&overview, width));
-    lines.extend(skipped_lines(&overview));
-    if let Some(matrix) = &overview.matrix {
-        let notes = matrix_notes(matrix);
-        // The blank line, the heading, a line about omitted settings and the hint.
-        let taken = lines.len() + notes.len() + 4;
-        lines.push(String::new());
-        lines.extend(matrix_lines(matrix, MAX_LINES.saturating_sub(taken)));
-        lines.extend(notes);
-    }
-    lines.push("`--tables` prints all tables.".to_owned());
-    let lines = lines.iter().map(|line| shorten(&strip_control(line), width));
+    let mut head = vec![format!("{}: {}", report.run.name, origin(report.run))];
+    head.extend(warning_titles(report, &overview));
+    let advice = overview.advice.iter();
+    head.extend(advice.map(|advice| format!("{} ({}): {}", advice.task, advice.certainty, advice.text)));
+    let skipped = skipped_lines(&overview);
+    let notes = overview.matrix.as_ref().map(matrix_notes).unwrap_or_default();
+    let [head, skipped, notes] = [head, skipped, notes].map(|lines| wrapped(&lines, width));
+    // Two blank lines, two headings, two lines about omitted rows, and the hint.
+    let room = MAX_LINES.saturating_sub(head.len() + skipped.len() + notes.len() + 7);
+    let settings = overview.matrix.as_ref().map_or(0, |matrix| matrix.rows.len());
+    let suites = room
+        .saturating_sub(settings)
+        .clamp(room / 2, MAX_SUITES.max(room / 2));
+    let suite_lines = suite_lines(&overview, suites, width);
+    let matrix = overview.matrix.as_ref();
+    let matrix_lines = matrix.map(|matrix| matrix_lines(matrix, room.saturating_sub(suites)));
+    let blank = || vec![String::new()];
+    let blocks = [head, blank(), suite_lines, skipped];
+    let matrix = matrix_lines.map(|lines| [blank(), lines, notes]);
+    let lines = blocks.into_iter().chain(matrix.into_iter().flatten()).flatten();
+    let lines = lines.chain(["`--tables` prints all tables.".to_owned()]);
+    let lines = lines.map(|line| shorten(&strip_control(&line), width));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Breaks lines between words into at most [`MAX_WRAPPED`] lines of `width` characters, of which all but the first are indented.
+fn wrapped(lines: &[String], width: usize) -> Vec<String> {
+    const INDENT: &str = "  ";
+    let mut broken = Vec::new();
+    for line in lines {
+        let mut parts = vec![String::new()];
+        for word in line.split(' ') {
+            let count = parts.len();
+            let last = &mut parts[count - 1];
+            let length = last.chars().count() + 1 + word.chars().count();
+            if last.is_empty() {
+                last.push_str(word);
+            } else if length <= width || count == MAX_WRAPPED {
+                last.push(' ');
+                last.push_str(word);
+            } else {
+                parts.push(format!("{INDENT}{word}"));
+            }
+        }
+        broken.extend(parts);
+    }
+    broken
 }
 
 /// Lists the titles of all warnings in one line.
@@ -59,12 +86,13 @@ fn warning_titles(report: &Report<'_>, overview: &Overview) -> Option<String> {
     (!titles.is_empty()).then(|| titles.join(" "))
 }
 
-fn suite_lines(overview: &Overview, width: usize) -> Vec<String> {
+/// Returns the heading and at most `room` suites.
+fn suite_lines(overview: &Overview, room: usize, width: usize) -> Vec<String> {
     /// Maximum width of the name of a suite.
     const MAX_NAME: usize = 18;
     /// Minimum width of an effect: a ratio with its interval.
     const MIN_EFFECT: usize = 17;
-    let shown = &overview.suites[..overview.suites.len().min(MAX_SUITES)];
+    let shown = &overview.suites[..overview.suites.len().min(room)];
     let row = |suite: &SuiteAnswer| {
         [
             shorten(&suite.name, MAX_NAME),
@@ -137,7 +165,7 @@ fn matrix_lines(matrix: &Matrix, room: usize) -> Vec<String> {
     lines
 }
 
-/// Names the workload of each column and the values that ratios refer to.
+/// Names the columns of each workload and the values that ratios refer to.
 fn matrix_notes(matrix: &Matrix) -> Vec<String> {
     let mut sources: Vec<(&str, Vec<String>)> = Vec::new();
     for column in &matrix.columns {
@@ -152,7 +180,7 @@ fn matrix_notes(matrix: &Matrix) -> Vec<String> {
     }
     let notes = sources
         .iter()
-        .map(|(source, texts)| format!("{}: {source}", texts.join(", ")));
+        .map(|(source, texts)| format!("{source}: {}", texts.join(", ")));
     let mark = "† another precision was executed than requested";
     let mark = matrix.has_mark().then(|| mark.to_owned());
     notes.chain(mark).collect()
