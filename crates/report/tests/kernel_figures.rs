@@ -1,10 +1,11 @@
 //! Tests of the figure of errors and throughputs of kernels.
 
 use crate::comparisons::figure_and_svg;
-use crate::layout::assert_readable;
+use crate::layout::{assert_readable, texts};
 use crate::support::{RunBuilder, cell, invented, record, run, suite};
 use mantissa_core::{
-    Axis, CacheState, Kernel, KernelTask, MatmulShape, Metric, MetricName, RowsShape, Status, Task, Workload,
+    Axis, CacheState, Cell, Kernel, KernelTask, MatmulShape, Metric, MetricName, RowsShape, Status, Task,
+    Workload,
 };
 use mantissa_report::Run;
 
@@ -139,5 +140,38 @@ fn exponents_and_labels_of_growing_sums_are_complete() {
         assert_eq!(shown, 4, "{exponent} in each of four panels");
     }
     assert!(svg.contains(">\n16-true · accumulator f16\n<"), "{svg}");
+    assert_readable("s-kernel", &svg);
+}
+
+#[test]
+fn a_key_of_wide_labels_has_fewer_columns() {
+    let axes = [Axis::Precision, Axis::Matmul, Axis::Accumulator, Axis::Seed];
+    let mut run = run(vec![suite("s", "S", &[], &axes)]);
+    let setting = |precision, matmul, accumulator, size| {
+        let values = [precision, matmul, accumulator, size];
+        let axes = [Axis::Precision, Axis::Matmul, Axis::Accumulator, Axis::Size];
+        let setting: Vec<(Axis, &str)> = axes.into_iter().zip(values).collect();
+        cell("s", &kernel(Kernel::Matmul(MatmulShape::SQUARE)), &setting)
+    };
+    for (precision, matmul, accumulator) in [
+        ("32-true", "highest", "f32"),
+        ("32-true", "medium", "f32"),
+        ("16-true", "highest", "f16"),
+    ] {
+        for (size, seed) in [("64", 1_234_567), ("128", 1_234_567), ("64", 7), ("128", 7)] {
+            let at = setting(precision, matmul, accumulator, size);
+            let at = Cell::new("s", at.workload, at.setting, seed);
+            let mut record = record(&at, Status::Ok, None);
+            let rate = Metric::reading(MetricName::FlopsPerSecond, 1e9 + seed as f64, "invented");
+            record.metrics.insert(MetricName::FlopsPerSecond, rate);
+            run.add(record, None);
+        }
+    }
+    let svg = figure_and_svg(&run, "s-kernel").unwrap().1;
+    // This label is wider than 196 pixels, the room of a label in four columns.
+    let widest = "32-true · highest · accumulator f32 · seed 1234567";
+    let text = texts(&svg).into_iter().find(|text| text.text == widest);
+    let [left, _, right, _] = text.unwrap_or_else(|| panic!("{svg}")).area;
+    assert!(right - left > 196.0, "{left} {right}");
     assert_readable("s-kernel", &svg);
 }
