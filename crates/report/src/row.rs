@@ -83,13 +83,14 @@ impl<'a> Row<'a> {
                 unexpected.push(event.detail.clone());
             }
         }
+        let metrics = over_processes(&measured);
         Self {
             cell,
             status,
             reason,
             unexpected,
-            metrics: over_processes(&measured),
-            notes: row_notes::of_row(&measured),
+            notes: row_notes::of_row(&measured, &metrics),
+            metrics,
             records,
             measured,
             baseline: None,

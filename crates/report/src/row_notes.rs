@@ -1,6 +1,9 @@
 //! Notes on a row: drift, serial correlation, throttling and outliers of the measured times, launch-bound steps, and recorded warnings.
 
-use mantissa_core::{EventKind, Metric, MetricName, Record};
+use std::collections::BTreeMap;
+
+use mantissa_analysis::Estimate;
+use mantissa_core::{EventKind, MetricName};
 
 use crate::{digest::Times, estimates::RecordWithDigest, units};
 
@@ -8,7 +11,10 @@ use crate::{digest::Times, estimates::RecordWithDigest, units};
 pub(crate) const LAUNCH_BOUND: f64 = 0.5;
 
 /// Returns the notes on a row: on the samples of the processes, on launch-bound steps, and the distinct warnings of the records.
-pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
+pub(crate) fn of_row(
+    measured: &[RecordWithDigest<'_>],
+    metrics: &BTreeMap<MetricName, Estimate>,
+) -> Vec<String> {
     let times: Vec<&Times> = measured
         .iter()
         .filter_map(|(_, digest)| digest.as_ref()?.times.as_ref())
@@ -62,7 +68,7 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
         times.iter().map(|times| times.outliers).sum(),
         "outliers",
     ));
-    notes.extend(launch_bound_note(measured.iter().map(|(record, _)| *record)));
+    notes.extend(launch_bound_note(metrics));
     let events = measured.iter().flat_map(|(record, _)| &record.events);
     for warning in events.filter(|event| event.kind == EventKind::Warning) {
         if !notes.contains(&warning.detail) {
@@ -72,16 +78,11 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
     notes
 }
 
-/// Returns the note of a launch-bound row, with the values of the first process that recorded them.
-fn launch_bound_note<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> {
-    let value = |record: &Record, name| record.metrics.get(&name).and_then(|metric: &Metric| metric.value);
-    let mut shares_and_launches = records.filter_map(|record| {
-        let idle = value(record, MetricName::DeviceIdleShare)?;
-        Some((idle, value(record, MetricName::LaunchesPerStep)?))
-    });
-    let (idle, launches) = shares_and_launches
-        .next()
-        .filter(|(idle, _)| *idle > LAUNCH_BOUND)?;
+/// Returns the note of a launch-bound row.
+fn launch_bound_note(metrics: &BTreeMap<MetricName, Estimate>) -> Option<String> {
+    let value = |name| metrics.get(&name).map(|estimate| estimate.value);
+    let idle = value(MetricName::DeviceIdleShare).filter(|idle| *idle > LAUNCH_BOUND)?;
+    let launches = value(MetricName::LaunchesPerStep)?;
     Some(format!(
         "launch-bound: {} launches per step, device idle for {:.0} % of the time",
         units::count(launches.round() as u64),

@@ -123,6 +123,51 @@ fn seeds_that_did_not_run_are_stated() {
 }
 
 #[test]
+fn texts_on_launch_bound_settings_have_the_values_of_the_table() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul, Axis::Seed])]);
+    let idle_shares = [[0.97, 0.94, 0.96], [0.89, 0.85, 0.88], [0.77, 0.76, 0.71]];
+    for (seed, idle_shares) in (1..).zip(idle_shares) {
+        for matmul in ["highest", "high"] {
+            let setting = cell("s", &workload("w"), &[(Axis::Matmul, matmul)]).setting;
+            let cell = Cell::new("s", workload("w"), setting, seed);
+            run.plan(&cell, None);
+            for (repeat, idle) in (0..).zip(idle_shares) {
+                let mut record = record(&cell, Status::Ok, None);
+                train_metrics(&mut record, 100.0, 800, 1e9);
+                for (metric, value) in [
+                    (MetricName::DeviceIdleShare, idle),
+                    (MetricName::LaunchesPerStep, 1_000.0 * idle),
+                ] {
+                    let reading = Metric::reading(metric, value, "invented");
+                    record.metrics.insert(metric, reading);
+                }
+                record.repeat = repeat;
+                run.measured(record, None);
+            }
+        }
+    }
+    // The median over the seeds of the medians over the processes is 88 %, and that of the launches 880.
+    let text = headline(&run);
+    assert!(text.contains("the device is idle for 88 % of the time"), "{text}");
+    assert!(text.contains("the host launches 880 kernels per step"), "{text}");
+    let report = Report::new(&run).unwrap();
+    let notes: Vec<&str> = report
+        .rows()
+        .flat_map(|(_, row)| &row.notes)
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        notes[0],
+        "launch-bound: 960 launches per step, device idle for 96 % of the time"
+    );
+    assert!(
+        markdown(&report).contains("| 88.00 % (76.00–96.00 over 3 seeds) |"),
+        "{}",
+        markdown(&report)
+    );
+}
+
+#[test]
 fn every_sequence_length_has_its_own_headline() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Sequence, Axis::Matmul])]);
     for (sequence, matmul, seconds) in [

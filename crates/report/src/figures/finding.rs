@@ -21,10 +21,9 @@ pub fn speed(settings: &[SettingResult<'_, '_>]) -> Option<String> {
     let mut compared: Vec<_> = compared.collect();
     if compared
         .iter()
-        .any(|(_, base, _)| launches::is_launch_bound(base.row()))
+        .any(|(_, base, _)| launches::is_launch_bound(base))
     {
-        let rows: Vec<_> = settings.iter().map(SettingResult::row).collect();
-        return Some(launches::title(&rows));
+        return Some(launches::title(settings));
     }
     let loses_accuracy =
         |setting: &SettingResult<'_, '_>| setting.accuracy_verdict() == Some(AccuracyVerdict::Lost);
