@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use mantissa_core::CellId;
 use mantissa_run_folder::FolderError;
 
 /// Reason why a report could not be made.
@@ -21,6 +22,20 @@ pub enum ReportError {
         workload: String,
         /// Difference between the input files.
         differs: String,
+    },
+    /// Two cells of a suite have the same workload name, setting and seed.
+    #[error(
+        "suite `{suite}`: cells `{}` and `{}` of workload `{workload}` have the same setting and seed, but different workloads\n  hint: report \
+         their records as two runs",
+        cells[0], cells[1]
+    )]
+    SameSetting {
+        /// The suite.
+        suite: String,
+        /// The name of both workloads.
+        workload: String,
+        /// The ids of the cells.
+        cells: [CellId; 2],
     },
     /// A suite names a published table that is not built in.
     #[error("unknown reference `{given}`{}\n  hint: built-in references are `{}`", closest(nearest), valid.join("`, `"))]

@@ -129,6 +129,7 @@ impl<'a> Suite<'a> {
                 group
             })
             .collect();
+        check_distinct(info, &groups)?;
         let banners = banner::of_suite(run, &references, &groups);
         let tested = info.claims.iter().map(|claim| claims::test(run, claim, &groups));
         let claims = tested.collect();
@@ -140,6 +141,25 @@ impl<'a> Suite<'a> {
             banners,
         })
     }
+}
+
+/// Rejects two cells of a setting with the same seed. Their values would be merged as if they were of two seeds.
+fn check_distinct(info: &SuiteInfo, groups: &[Group<'_>]) -> Result<(), ReportError> {
+    for group in groups {
+        for comparison in &group.comparisons {
+            let mut seeds = HashMap::new();
+            for cell in comparison.rows.iter().map(|row| group.rows[*row].cell) {
+                if let Some(other) = seeds.insert(cell.seed, &cell.id) {
+                    return Err(ReportError::SameSetting {
+                        suite: info.name.clone(),
+                        workload: group.workload.to_owned(),
+                        cells: [other.clone(), cell.id.clone()],
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

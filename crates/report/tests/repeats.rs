@@ -123,6 +123,25 @@ fn seeds_that_did_not_run_are_stated() {
 }
 
 #[test]
+fn two_cells_with_the_same_setting_and_seed_are_an_error() {
+    let mut run = run_with_two_settings(&[100.0], &[50.0]);
+    let mut other = workload("w");
+    if let Task::Train(task) = &mut other.task {
+        task.epochs += 1;
+    }
+    // A record of another workload with the same name, as in a folder that was put together by hand.
+    let first = run.records[0].cell.id.clone();
+    let second = cell("s", &other, &[(Axis::Matmul, "highest")]);
+    run.records.push(record(&second, Status::Ok, None));
+    let error = Report::new(&run).unwrap_err().to_string();
+    let text = format!(
+        "suite `s`: cells `{first}` and `{}` of workload `w` have the same setting and seed, but different workloads",
+        second.id
+    );
+    assert!(error.starts_with(&text), "{error}");
+}
+
+#[test]
 fn texts_on_launch_bound_settings_have_the_values_of_the_table() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul, Axis::Seed])]);
     let idle_shares = [[0.97, 0.94, 0.96], [0.89, 0.85, 0.88], [0.77, 0.76, 0.71]];
