@@ -6,7 +6,7 @@ use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, GenerateTask, LlamaSize, Metric, MetricName, Model, Samples,
     Series, SeriesName, Status, Task, Workload,
 };
-use mantissa_report::{Report, Row, Run, markdown};
+use mantissa_report::{Budget, Report, Row, Run, advise, markdown};
 
 fn add_trainings(run: &mut Run, cell: &Cell, seconds: &[f64]) {
     run.plan(cell, None);
@@ -139,6 +139,29 @@ fn two_cells_with_the_same_setting_and_seed_are_an_error() {
         second.id
     );
     assert!(error.starts_with(&text), "{error}");
+}
+
+#[test]
+fn reasons_of_a_setting_name_every_status() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul, Axis::Seed])]);
+    let setting = |matmul| cell("s", &workload("w"), &[(Axis::Matmul, matmul)]).setting;
+    for (seed, status, why) in [
+        (1, Status::Diverged, "not finite"),
+        (2, Status::Oom, "17 GB"),
+        (3, Status::Diverged, "not finite"),
+    ] {
+        let cell = |matmul| Cell::new("s", workload("w"), setting(matmul), seed);
+        let mut base = record(&cell("highest"), Status::Ok, None);
+        train_metrics(&mut base, 100.0, 800, 1e9);
+        run.add(base, None);
+        run.add(record(&cell("high"), status, Some(why)), None);
+    }
+    let advice = advise(&Report::new(&run).unwrap(), &Budget::default());
+    let evidence = &advice.workloads[0].choices[0].evidence;
+    assert_eq!(
+        evidence[1].reasons,
+        ["diverged for 2 of 3 seeds: not finite; oom for 1 of 3 seeds: 17 GB"]
+    );
 }
 
 #[test]

@@ -296,21 +296,28 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         })
     }
 
-    /// Returns the status of the first seed that did not finish, with the number of unfinished seeds and the reason:
+    /// Returns the statuses of the seeds that did not finish, each with its number of seeds and the reason of the first:
     /// `diverged for 1 of 3 seeds: the loss is not finite`. `None` if all finished.
     pub fn failure_with_reason(&self) -> Option<String> {
-        let unfinished: Vec<&&Row<'_>> = self.seeds.iter().filter(|row| !row.is_ok()).collect();
-        let first = unfinished.first()?;
-        let of_seeds = match self.seeds.len() {
-            1 => String::new(),
-            seeds => format!(" for {} of {seeds} seeds", unfinished.len()),
+        let unfinished = || self.seeds.iter().filter(|row| !row.is_ok());
+        let mut statuses: Vec<&str> = Vec::new();
+        for row in unfinished() {
+            if !statuses.contains(&row.status_name()) {
+                statuses.push(row.status_name());
+            }
+        }
+        let describe = |status: &&str| {
+            let with_status: Vec<_> = unfinished().filter(|row| row.status_name() == *status).collect();
+            let of_seeds = match self.seeds.len() {
+                1 => String::new(),
+                seeds => format!(" for {} of {seeds} seeds", with_status.len()),
+            };
+            let why = with_status.first().and_then(|row| row.reason.as_deref());
+            let why = why.map(|why| format!(": {why}"));
+            format!("{status}{of_seeds}{}", why.unwrap_or_default())
         };
-        let why = first.reason.as_deref().map(|why| format!(": {why}"));
-        Some(format!(
-            "{}{of_seeds}{}",
-            first.status_name(),
-            why.unwrap_or_default()
-        ))
+        let texts: Vec<String> = statuses.iter().map(describe).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 }
 
