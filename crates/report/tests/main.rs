@@ -37,6 +37,7 @@ mod side_by_side;
 mod suite_page;
 mod support;
 mod terminals;
+mod traced;
 #[path = "support/traces.rs"]
 mod traces;
 mod trends;
