@@ -9,7 +9,7 @@ use crate::{
     Row,
     setting::{Comparison, SettingResult, compare, itself, ran, speeds},
     shape,
-    units::{self, Scale},
+    units::Scale,
 };
 
 /// Metrics of peak memory. The cited articles report the first one.
@@ -124,14 +124,6 @@ impl<'a> Group<'a> {
         let (smallest, largest) = self.magnitudes.get(&metric).copied().unwrap_or_default();
         let together = largest <= smallest * MAX_RATIO_ON_ONE_SCALE;
         Scale::of(metric, if together { largest } else { value })
-    }
-
-    /// Formats a row's value of a metric on the group's scale.
-    pub fn value(&self, metric: MetricName, row: &Row<'_>) -> String {
-        let shown = row
-            .metric(metric)
-            .map(|e| self.scale(metric, e.value).text(e.value));
-        shown.unwrap_or_else(|| units::ABSENT.to_owned())
     }
 
     /// Returns the skip reason if all rows were skipped for the same reason.
