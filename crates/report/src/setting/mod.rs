@@ -7,7 +7,9 @@ mod ratio_text;
 mod spot;
 
 pub(crate) use accuracy_verdict::AccuracyVerdict;
-pub(crate) use comparison::{Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, itself, speeds};
+pub(crate) use comparison::{
+    Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, itself, speeds,
+};
 pub(crate) use label::{WORK_AXES, label_within_work, precision_label};
 pub(crate) use ratio_text::{certainty, ratio_text};
 pub(crate) use spot::Spot;
