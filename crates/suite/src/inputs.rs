@@ -172,6 +172,10 @@ mod tests {
         insta::assert_snapshot!(error("data.images = 'a'"), @"a.toml:4:6: no workload of the suite reads images");
         assert!(error("datas = 3").contains("unknown key `datas`"));
         let of_profile = "[profile.smoke.inputs]\ndata.images = 'a'\nvocabularies = 3";
-        insta::assert_snapshot!(error(of_profile), @"");
+        insta::assert_snapshot!(error(of_profile), @r"
+            a.toml:5:6: no workload of the suite reads images
+            a.toml:6:1: unknown key `vocabularies`
+              hint: did you mean `vocabulary`? valid: `data`, `vocabulary`, `weights`
+            ");
     }
 }
