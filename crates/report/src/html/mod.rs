@@ -1,6 +1,7 @@
 //! Pages of a report: self-contained files for light and dark screens.
 
 mod formats;
+mod row_data;
 mod suite;
 
 use mantissa_core::command_line;
@@ -22,11 +23,20 @@ use crate::{
     units,
 };
 
+/// Script of all pages.
+pub(crate) const SCRIPT: &str = concat!(
+    include_str!("../../assets/table.js"),
+    include_str!("../../assets/page.js")
+);
+
 /// A figure on a page.
 #[derive(Serialize)]
 pub(crate) struct Picture<'a> {
     id: &'a str,
     caption: &'a str,
+    workload: Option<&'a str>,
+    /// Values of the marks, for readers who cannot see the figure.
+    values: String,
     svg: &'a str,
     /// Path from the page to the folder of the report, with a slash unless it is empty.
     root: &'static str,
@@ -144,7 +154,7 @@ impl<'r, 'a> Pages<'r, 'a> {
         let suites = sections.collect();
         Ok(Page {
             css: font_faces() + include_str!("../../assets/page.css"),
-            js: include_str!("../../assets/page.js"),
+            js: SCRIPT,
             name: &run.name,
             root,
             machine: this_machine(run),
@@ -175,6 +185,8 @@ pub(crate) fn picture<'a>(figure: &'a Figure, svg: &'a str, root: &'static str) 
     Picture {
         id: &figure.id,
         caption: &figure.caption,
+        workload: figure.workload.as_deref(),
+        values: figure.canvas.values(),
         svg,
         root,
     }
