@@ -269,7 +269,10 @@ fn every_row_has_a_folded_cell_with_its_details() {
 
 #[test]
 fn the_scripts_of_a_page_insert_text_instead_of_markup() {
-    let script = include_str!("../assets/page.js");
+    let script = concat!(
+        include_str!("../assets/table.js"),
+        include_str!("../assets/page.js")
+    );
     for markup in [
         "innerHTML",
         "outerHTML",
@@ -383,7 +386,7 @@ fn every_scrolling_region_has_a_label() {
         .count();
     assert!(regions > 4 && regions == named, "{named} of {regions}");
     let script = include_str!("../assets/page.js");
-    assert!(script.contains("scroll.setAttribute(\"aria-label\", texts[title])"));
+    assert!(script.contains("scroll.setAttribute(\"aria-label\", strings[title])"));
 }
 
 #[test]
