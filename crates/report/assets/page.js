@@ -74,22 +74,20 @@ if (facts) {
     details.addEventListener("toggle", () => details.open && fill(details));
   }
 }
-// A link to a row or to a cell unfolds and highlights it.
+// A link to a row or to a folded part unfolds and highlights it.
 const land = () => {
   document.querySelector(".target")?.classList.remove("target");
   const target = document.getElementById(address().target);
-  if (!target) return;
-  for (let at = target; at; at = at.parentElement.closest("details")) if (at.matches("details")) at.open = true;
+  if (!target?.closest("details, tr")) return;
+  for (let at = target.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
   if (target.matches(".cell")) fill(target);
   if (target.matches("tr")) {
     tables.forEach(({ reveal }) => reveal(target));
     target.style.scrollMarginTop = `${target.closest("table").tHead.offsetHeight}px`;
   }
-  if (target.matches("tr, details")) {
-    target.classList.add("target");
-    target.scrollIntoView({ behavior: "instant" });
-    target.querySelector("summary, .row-link").focus({ preventScroll: true });
-  }
+  target.classList.add("target");
+  target.scrollIntoView({ behavior: "instant" });
+  target.querySelector("summary, .row-link")?.focus({ preventScroll: true });
 };
 // A link within the page keeps the state of the tables.
 addEventListener("hashchange", () => {

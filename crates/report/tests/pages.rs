@@ -270,6 +270,7 @@ fn every_row_has_a_folded_cell_with_its_details() {
 #[test]
 fn the_scripts_of_a_page_insert_text_instead_of_markup() {
     let script = concat!(
+        include_str!("../assets/copy.js"),
         include_str!("../assets/table.js"),
         include_str!("../assets/page.js")
     );

@@ -18,13 +18,14 @@ use crate::{
     cell_details::Cells,
     facts::facts,
     figures::font_faces,
-    overview::{Overview, OverviewPage},
+    overview::{Overview, OverviewPage, SuiteAnswer},
     pages::{Layout, OVERVIEW_LINK, PageFiles, suite_anchor},
     units,
 };
 
 /// Script of all pages.
 pub(crate) const SCRIPT: &str = concat!(
+    include_str!("../../assets/copy.js"),
     include_str!("../../assets/table.js"),
     include_str!("../../assets/page.js")
 );
@@ -40,6 +41,16 @@ pub(crate) struct Picture<'a> {
     svg: &'a str,
     /// Path from the page to the folder of the report, with a slash unless it is empty.
     root: &'static str,
+}
+
+/// Link to a suite on the page, with the certainty of its result.
+#[derive(Serialize)]
+struct SuiteLink<'a> {
+    anchor: String,
+    title: &'a str,
+    certainty: &'static str,
+    /// CSS class.
+    class: &'static str,
 }
 
 #[derive(Serialize, Default)]
@@ -61,6 +72,7 @@ struct Page<'a> {
     tally: String,
     capped: bool,
     overview: Option<OverviewPage<'a>>,
+    contents: Vec<SuiteLink<'a>>,
     suites: Vec<SuiteSection<'a>>,
     /// JSON, escaped for a script element.
     cells: String,
@@ -147,6 +159,16 @@ impl<'r, 'a> Pages<'r, 'a> {
         let capped = groups
             .into_iter()
             .any(|group| group.comparisons.len() > report.rows_shown());
+        let contents = suites.iter().map(|(index, suite)| {
+            let certainty = SuiteAnswer::of(suite, *index).certainty;
+            SuiteLink {
+                anchor: suite_anchor(*index),
+                title: &suite.info.title,
+                certainty: certainty.name(),
+                class: certainty.class(),
+            }
+        });
+        let contents = contents.collect();
         let sections = suites.into_iter().map(|(index, suite)| {
             let anchor = suite_anchor(index);
             section(report, suite, anchor, (root, self.figures), &mut cells)
@@ -163,6 +185,7 @@ impl<'r, 'a> Pages<'r, 'a> {
             started: &run.environment.started,
             banners: &report.banners,
             capped,
+            contents,
             suites,
             cells: cells.json().map_err(ReportError::Cells)?,
             version: &run.environment.fingerprint.mantissa,

@@ -85,6 +85,15 @@ impl Certainty {
             Self::Repeated => "repeated",
         }
     }
+
+    /// Returns the CSS class.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Repeated => "repeated",
+            Self::Once => "once",
+            Self::NotMeasured => "unknown",
+        }
+    }
 }
 
 impl Effect {
