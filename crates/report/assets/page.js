@@ -101,12 +101,3 @@ addEventListener("hashchange", () => {
   land();
 });
 land();
-// Unfold everything for printing.
-{
-  let folded = [];
-  addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
-    folded.forEach((details) => (details.open = true));
-  });
-  addEventListener("afterprint", () => folded.forEach((details) => (details.open = false)));
-}

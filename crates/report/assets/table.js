@@ -178,7 +178,7 @@ const tables = [...document.querySelectorAll("table.results")].map((table, index
     if (!known) view.delete(key("base"));
     note.hidden = !known;
     note.textContent = known
-      ? `Relative to ${document.getElementById(get("base")).dataset.label}, as selected: ratios and differences of the values in this table. Intervals and verdicts are not computed for this baseline. Sentences and figures keep the baseline of the run.`
+      ? `Relative to ${document.getElementById(get("base")).dataset.label}, as selected: ratios and differences of the values in this table. Intervals and verdicts are not computed for this baseline. Sentences, figures and settings that do other work keep the baseline of the run.`
       : "";
     controls.forEach((show) => show());
     sort();

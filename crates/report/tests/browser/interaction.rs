@@ -365,32 +365,29 @@ fn hostile_names_do_nothing_in_a_page() {
 
 #[test]
 fn no_printed_page_is_blank_and_folded_parts_are_printed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, pdf) = (folder.path().join("page.html"), folder.path().join("page.pdf"));
-    fs::write(&path, page(&invented())).unwrap();
-    if chromium(
-        &path,
-        "",
-        &[
-            &format!("--print-to-pdf={}", pdf.display()),
-            "--no-pdf-header-footer",
-        ],
-    )
-    .is_none()
-    {
+    let html = page(&invented());
+    let Some(texts) = print(&html) else {
         return;
-    }
-    let texts = printed_texts(&fs::read(&pdf).unwrap());
+    };
     assert!(texts.len() > 5, "{texts:?}");
     assert!(
         texts.iter().all(|count| *count > 10),
         "text operators of each page: {texts:?}"
     );
-    let script = "const folded = () => document.querySelectorAll('details:not([open])').length; const before = folded();
-                  dispatchEvent(new Event('beforeprint')); result.printing = folded();
-                  dispatchEvent(new Event('afterprint')); result.after = folded() === before && before > 0;";
-    let (result, _) = browse(&page(&invented()), script).unwrap();
-    assert_eq!(result, json!({ "printing": 0, "after": true }));
+    // Scripts fill a cell when it is unfolded, so the pages are compared without them.
+    let (folded, _) = html.rsplit_once("<script>").unwrap();
+    let unfolded = folded.replace("<details", "<details open");
+    assert_eq!(print(folded), print(&unfolded));
+}
+
+/// Prints a page and counts the text operators of each sheet; `None` without Chromium.
+fn print(html: &str) -> Option<Vec<usize>> {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, pdf) = (folder.path().join("page.html"), folder.path().join("page.pdf"));
+    fs::write(&path, html).unwrap();
+    let to = format!("--print-to-pdf={}", pdf.display());
+    chromium(&path, "", &[&to, "--no-pdf-header-footer"])?;
+    Some(printed_texts(&fs::read(&pdf).unwrap()))
 }
 
 /// Counts the operators that draw text on each page of a PDF.
