@@ -103,6 +103,7 @@ for (const table of document.querySelectorAll("table.results")) {
 }
 // The details of cells are stored as tables of indices into `texts`. The tables of a cell are created when it is unfolded.
 const facts = document.getElementById("facts");
+let fill = () => {};
 if (facts) {
   const { texts, tables, cells } = JSON.parse(facts.textContent);
   const element = (name, text) => Object.assign(document.createElement(name), { textContent: text });
@@ -115,7 +116,7 @@ if (facts) {
     });
     return tr;
   };
-  const fill = (details) => {
+  fill = (details) => {
     for (const number of details.dataset.filled ? [] : cells[details.dataset.cell]) {
       const [title, headings, rows] = tables[number];
       const scroll = Object.assign(document.createElement("div"), { className: "scroll", tabIndex: 0, role: "region" });
@@ -131,15 +132,20 @@ if (facts) {
   for (const details of document.querySelectorAll("details.cell")) {
     details.addEventListener("toggle", () => details.open && fill(details));
   }
-  // A link to a cell unfolds it.
-  const reveal = () => {
-    const target = document.getElementById(location.hash.slice(1));
-    if (!target || !target.matches("details.cell, details.setting")) return;
-    for (let at = target; at; at = at.parentElement.closest("details")) at.open = true;
-    if (target.matches(".cell")) fill(target);
-    target.scrollIntoView();
-    target.querySelector("summary").focus({ preventScroll: true });
-  };
-  addEventListener("hashchange", reveal);
-  reveal();
+}
+// A link to something inside a folded part unfolds it.
+const reveal = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  const fold = target?.closest("details");
+  if (!fold) return;
+  for (let at = fold; at; at = at.parentElement.closest("details")) at.open = true;
+  if (fold.matches(".cell")) fill(fold);
+  target.scrollIntoView();
+  target.querySelector("summary")?.focus({ preventScroll: true });
+};
+addEventListener("hashchange", reveal);
+reveal();
+// Adds a button to each command.
+for (const command of document.querySelectorAll("[data-copy]")) {
+  command.after(tool("Copy", (button) => copy(command.textContent, button)));
 }

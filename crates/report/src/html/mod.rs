@@ -1,5 +1,6 @@
 //! Pages of a report: self-contained files for light and dark screens.
 
+mod advice;
 mod formats;
 mod suite;
 
@@ -17,6 +18,7 @@ use crate::{
     cell_details::Cells,
     facts::facts,
     figures::font_faces,
+    more_repeats::{MoreRepeats, more_repeats},
     overview::{Overview, OverviewPage},
     pages::{Layout, OVERVIEW_LINK, PageFiles, suite_anchor},
     units,
@@ -52,6 +54,7 @@ struct Page<'a> {
     capped: bool,
     overview: Option<OverviewPage<'a>>,
     suites: Vec<SuiteSection<'a>>,
+    more_repeats: Option<MoreRepeats>,
     /// JSON, escaped for a script element.
     cells: String,
     formats: Option<Picture<'a>>,
@@ -137,6 +140,8 @@ impl<'r, 'a> Pages<'r, 'a> {
         let capped = groups
             .into_iter()
             .any(|group| group.comparisons.len() > report.rows_shown());
+        let shown: Vec<&Suite<'_>> = suites.iter().map(|(_, suite)| *suite).collect();
+        let more_repeats = more_repeats(report, &shown);
         let sections = suites.into_iter().map(|(index, suite)| {
             let anchor = suite_anchor(index);
             section(report, suite, anchor, (root, self.figures), &mut cells)
@@ -154,6 +159,7 @@ impl<'r, 'a> Pages<'r, 'a> {
             banners: &report.banners,
             capped,
             suites,
+            more_repeats,
             cells: cells.json().map_err(ReportError::Cells)?,
             version: &run.environment.fingerprint.mantissa,
             ..Page::default()

@@ -124,11 +124,7 @@ fn suite_line<'a>(suite: &'a SuiteAnswer, files: &PageFiles) -> SuiteLine<'a> {
         effect: effect.map(|effect| effect.speed_text()).unwrap_or_default(),
         effect_detail: detail.unwrap_or_default(),
         certainty: suite.certainty.name(),
-        class: match suite.certainty {
-            Certainty::Repeated => "repeated",
-            Certainty::Once => "once",
-            Certainty::NotMeasured => "unknown",
-        },
+        class: suite.certainty.class(),
     }
 }
 
