@@ -280,7 +280,7 @@ fn a_link_unfolds_the_part_that_contains_its_target() {
           return target.checkVisibility() ? "visible" : "hidden";
         };
         result.figure = document.querySelector("#figure-article-pareto").checkVisibility();
-        result.targets = ["#figure-article-pareto", "#environment", "#formats", "#cells", "#cell-0"].map(follow);
+        result.targets = ["#figure-article-pareto", "#environment", "#formats", "#cell-0", "#cells"].map(follow);
     "##;
     let Some((result, console)) = browse(&page(&invented()), script) else {
         return;
