@@ -401,3 +401,42 @@ fn a_reading_without_examples_has_no_kept_accuracy() {
     let page = page(&run);
     assert_eq!(tiles(&page)[0].0, "Fastest setting");
 }
+
+#[test]
+fn results_precede_details_and_details_are_folded() {
+    let run = run_with_faster_setting();
+    let report = Report::new(&run).unwrap();
+    let drawn = figures(&report);
+    let pictures: Vec<_> = drawn.iter().map(|figure| (figure, String::new())).collect();
+    let page = html(&report, &pictures).unwrap();
+    let parts = [
+        "<ul class=\"measured\">",
+        "<div class=\"tiles\">",
+        "id=\"figure-s-times\"",
+        "<table class=\"results\">",
+        "<table class=\"evidence\">",
+        "<summary>More figures",
+        "id=\"figure-s-pareto\"",
+        "<details class=\"method\">",
+        "<details id=\"formats\">",
+        "<details id=\"environment\">",
+        "<details id=\"cells\">",
+    ];
+    let places: Vec<Option<usize>> = parts.iter().map(|part| page.find(part)).collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?}"
+    );
+    // Every setting of the advice has a row, with the numbers of `mantissa advise`.
+    let advice = advise(&report, &Budget::default());
+    let (_, table) = page.split_once("<table class=\"evidence\">").unwrap();
+    let (table, _) = table.split_once("</table>").unwrap();
+    for one in &advice.workloads[0].choices[0].evidence {
+        let (_, row) = table
+            .split_once(&format!("<tr><td class=\"left\">{}</td>", one.setting))
+            .unwrap();
+        let (row, _) = row.split_once("</tr>").unwrap();
+        let speed = format!("<td class=\"right\">{:.2}×", one.speed.as_ref().unwrap().value);
+        assert!(row.contains(&speed), "{speed}: {row}");
+    }
+}

@@ -14,7 +14,7 @@ use crate::{
     claims,
     figures::{settings_of, shown_of},
     memory_breakdown::{MemoryTable, memory_table},
-    setting::SettingResult,
+    setting::{AccuracyVerdict, SettingResult},
     table::{Align, Column, Field, page_columns, published_baseline},
     tiles::{Tile, tiles},
     units,
@@ -297,11 +297,17 @@ fn seed_cell(run: &Run, row: &Row<'_>, cells: &mut Cells) -> SeedCell {
     }
 }
 
-/// Returns the CSS classes of a setting: the status of the first seed that did not finish, or else of the first seed.
+/// Returns the CSS classes of a setting: the status of the first seed that did not finish, or else of the first seed, and the verdict on the
+/// accuracy unless it is kept.
 fn class(setting: &SettingResult<'_, '_>) -> String {
     let unfinished = setting.seeds.iter().find(|row| !row.is_ok());
     let status = unfinished.map_or(Status::Ok, |row| row.status.unwrap_or(Status::Skipped));
     let is_unexpected = setting.seeds.iter().any(|row| !row.unexpected.is_empty());
     let unexpected = if is_unexpected { " unexpected" } else { "" };
-    format!("{}{unexpected}", status.name())
+    let accuracy = match setting.accuracy_verdict() {
+        Some(AccuracyVerdict::Lost) => " lost",
+        Some(AccuracyVerdict::Undecided) => " undecided",
+        Some(AccuracyVerdict::Kept) | None => "",
+    };
+    format!("{}{unexpected}{accuracy}", status.name())
 }
