@@ -101,3 +101,7 @@ addEventListener("hashchange", () => {
   land();
 });
 land();
+// Adds a button to each command.
+for (const command of document.querySelectorAll("[data-copy]")) {
+  command.after(tool("Copy", (button) => copy(command.textContent, button)));
+}

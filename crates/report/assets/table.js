@@ -46,7 +46,8 @@ const comparison = (headings, rows) => {
       if (cell?.dataset.sort) change(row, cell.cellIndex, texts(cell)[0], cell.dataset.sort, memory && `${times(memory[0] / memory[1])} baseline`);
       // A setting that did not finish keeps its status, which does not depend on the baseline.
       if (!row.classList.contains("ok")) continue;
-      const notes = texts(row.cells[column("verdict")])[1];
+      const all = texts(row.cells[column("verdict")])[1];
+      const notes = row.dataset.relative ? all.slice(0, all.lastIndexOf(row.dataset.relative)).replace(/ · $/, "") : all;
       const verdict = element("span", { className: "status skipped", textContent: row === base ? "baseline" : "not computed for this baseline" });
       change(row, column("verdict"), verdict, undefined, notes);
     }

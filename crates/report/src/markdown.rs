@@ -6,6 +6,7 @@ use crate::{
     Banner, Group, Report,
     banner::origin,
     figures::shown_of,
+    more_repeats::{MoreRepeats, more_repeats},
     overview::{self, Overview},
     pages::{Layout, PageFiles},
     setting::SettingResult,
@@ -30,6 +31,10 @@ pub(crate) fn summary(report: &Report<'_>, overview: &Overview, files: &PageFile
     banners(&mut out, &report.banners);
     if report.suites.len() > 1 {
         overview::markdown(&mut out, overview, files);
+    }
+    let suites: Vec<&Suite<'_>> = report.suites.iter().collect();
+    if let Some(MoreRepeats { text, command }) = more_repeats(report, &suites) {
+        paragraph(&mut out, escape(&format!("{text} {command}")).trim_end());
     }
     let max_rows = (MAX_ROWS / report.suites.len().max(1)).max(MIN_ROWS);
     for answer in &overview.suites {

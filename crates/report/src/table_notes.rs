@@ -1,6 +1,6 @@
 //! Notes below a table on its intervals and comparisons.
 
-use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, TOLERATED_LOSS, Verdict, smallest_p};
+use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, TOLERATED_LOSS, Verdict};
 use mantissa_core::{Axis, MetricName};
 
 use crate::{Group, Row, setting::SPEED_THRESHOLD, units};
@@ -40,7 +40,7 @@ fn process_note(group: &Group<'_>) -> Option<String> {
             "One process per {unit}: intervals cover the variation within that process, not between processes."
         )
     } else if most < MIN_PROCESSES {
-        format!("{several}; an interval between processes needs {MIN_PROCESSES}.")
+        format!("{several}, too few for an interval between processes.")
     } else if fewest < MIN_PROCESSES {
         format!(
             "{several}. With {MIN_PROCESSES} or more, intervals are between processes (hierarchical bootstrap); with one, the \
@@ -65,14 +65,7 @@ fn speed_note(group: &Group<'_>) -> Option<String> {
         count => format!("{} comparisons", units::count(count as u64)),
     };
     Some(if verdicts.iter().all(|verdict| *verdict == few) {
-        /// Upper limit of the search. More processes per setting are not realistic.
-        const MAX_PROCESSES: usize = 100;
-        let enough = (2..MAX_PROCESSES).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
-        let needed = enough.map(|n| format!(" ({comparisons} would need {n} processes each)"));
-        format!(
-            "Speeds are inconclusive: too few repeats to detect a difference{}.",
-            needed.unwrap_or_default()
-        )
+        "Speeds are undecided: too few processes to detect a difference.".to_owned()
     } else {
         let beyond = 100.0 * SPEED_THRESHOLD;
         format!(

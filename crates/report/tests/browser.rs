@@ -279,3 +279,24 @@ fn a_page_of_ten_thousand_cells_opens_and_sorts() {
     assert_eq!(result["rows"], 2_000);
     assert_eq!(result["top"], result["largest"]);
 }
+
+#[test]
+fn a_link_unfolds_the_part_that_contains_its_target() {
+    let script = r##"
+        const follow = (hash) => {
+          location.hash = hash;
+          dispatchEvent(new HashChangeEvent("hashchange"));
+          const target = document.querySelector(hash);
+          for (let at = target.closest("details"); at; at = at.parentElement.closest("details")) if (!at.open) return "folded";
+          return target.checkVisibility() ? "visible" : "hidden";
+        };
+        result.figure = document.querySelector("#figure-article-pareto").checkVisibility();
+        result.targets = ["#figure-article-pareto", "#environment", "#formats", "#cell-0", "#cells"].map(follow);
+    "##;
+    let Some((result, console)) = browse(&page(&invented()), script) else {
+        return;
+    };
+    assert_eq!(console, [""; 0]);
+    assert_eq!(result["figure"], false, "the figure is folded");
+    assert_eq!(result["targets"], Value::from(vec!["visible"; 5]));
+}

@@ -34,6 +34,7 @@ mod repeats;
 #[cfg(target_os = "linux")]
 mod scale;
 mod side_by_side;
+mod suite_page;
 mod support;
 mod terminals;
 #[path = "support/traces.rs"]

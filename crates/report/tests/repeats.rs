@@ -65,7 +65,7 @@ fn one_process_keeps_its_interval_and_its_speed_is_inconclusive() {
         );
     });
     assert!(notes(&run).contains("within that process, not between processes"));
-    assert!(notes(&run).contains("1 comparison would need 4 processes each"));
+    assert!(notes(&run).contains("Speeds are undecided: too few processes to detect a difference"));
     assert!(
         headline(&run).starts_with(
             "32-true · high has the lowest median cost: 2.00× (measured once) as fast as 32-true · highest"
@@ -181,7 +181,7 @@ fn three_processes_have_their_median_and_no_interval() {
             Some(Verdict::Inconclusive(Doubt::TooFewRepeats))
         );
     });
-    assert!(notes(&run).contains("Medians over 3 processes; an interval between processes needs 5"));
+    assert!(notes(&run).contains("Medians over 3 processes, too few for an interval between processes"));
 }
 
 #[test]

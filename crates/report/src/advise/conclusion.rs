@@ -1,7 +1,7 @@
 //! Advice within the default budget in a few words, with the comparison that it is based on.
 
 use mantissa_analysis::Verdict;
-use mantissa_core::TaskKind;
+use mantissa_core::{MetricName, TaskKind};
 
 use super::{
     Budget,
@@ -65,6 +65,9 @@ impl Conclusion {
     }
 }
 
+/// Memory ratio below which a saving is reported.
+const MAX_REPORTED_RATIO: f64 = 0.95;
+
 /// Conclusion about settings that do the same work.
 #[derive(Debug)]
 pub(crate) struct Concluded<'g, 'a> {
@@ -77,6 +80,23 @@ pub(crate) struct Concluded<'g, 'a> {
     /// Setting whose comparison with the baseline is the most informative: the named one or, if that is the baseline, the fastest other one.
     /// If no other is faster, the one that saves the most memory takes precedence. `None` without a comparison.
     pub compared: Option<SettingResult<'g, 'a>>,
+    /// `true` if the quality of the results was measured: an accuracy, or the error of a kernel.
+    pub is_quality_measured: bool,
+    /// Setting within the budget with the least memory, if it saves a relevant share.
+    pub leanest: Option<SettingResult<'g, 'a>>,
+    /// Fastest setting outside the budget, if it is faster than the baseline and than every setting within the budget.
+    pub rejected_fastest: Option<Rejected<'g, 'a>>,
+    /// Setting outside the budget with the least memory, if it saves a relevant share and more than every setting within the budget.
+    pub rejected_leanest: Option<Rejected<'g, 'a>>,
+}
+
+/// Setting outside the budget.
+#[derive(Debug)]
+pub(crate) struct Rejected<'g, 'a> {
+    /// The setting.
+    pub setting: SettingResult<'g, 'a>,
+    /// Reasons why it is outside the budget.
+    pub reasons: String,
 }
 
 /// Returns the conclusion for each kind of work of a group. A kernel has one, for its largest size.
@@ -109,6 +129,10 @@ fn of_kernel<'g, 'a>(group: &'g Group<'a>) -> Option<Concluded<'g, 'a>> {
         conclusion,
         named: Some(named.clone()),
         compared: base.is_some().then_some(fastest),
+        is_quality_measured: group.has(MetricName::RelativeError),
+        leanest: None,
+        rejected_fastest: None,
+        rejected_leanest: None,
     })
 }
 
@@ -138,7 +162,36 @@ fn of_choice<'g, 'a>(group: &Group<'_>, choice: &Choice<'g, 'a>) -> Concluded<'g
         conclusion,
         named: named.cloned(),
         compared: compared.cloned(),
+        is_quality_measured: choice.is_quality_measured,
+        leanest: leanest(choice).map(|index| choice.assessed[index].candidate.clone()),
+        rejected_fastest: rejected(choice, |one| one.speed_up().map(|ratio| ratio.value), 1.0),
+        rejected_leanest: rejected(
+            choice,
+            |one| Some(1.0 / one.memory_ratio()?.value),
+            1.0 / MAX_REPORTED_RATIO,
+        ),
     }
+}
+
+/// Returns the finished setting with the largest advantage over the baseline, if that is more than `least` and the setting is outside the
+/// budget.
+fn rejected<'g, 'a>(
+    choice: &Choice<'g, 'a>,
+    advantage: impl Fn(&SettingResult<'g, 'a>) -> Option<f64>,
+    least: f64,
+) -> Option<Rejected<'g, 'a>> {
+    let finished = choice
+        .assessed
+        .iter()
+        .filter(|one| one.candidate.failure().is_none());
+    let known = finished.filter_map(|one| Some((one, advantage(&one.candidate)?)));
+    let (best, _) = known
+        .filter(|(_, value)| *value > least)
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (!best.is_within_budget()).then(|| Rejected {
+        setting: best.candidate.clone(),
+        reasons: best.reasons.join("; "),
+    })
 }
 
 fn of_chosen(choice: &Choice<'_, '_>, chosen: &SettingResult<'_, '_>) -> Conclusion {
@@ -171,8 +224,6 @@ fn most_informative<'c, 'g, 'a>(choice: &'c Choice<'g, 'a>) -> Option<&'c Settin
 
 /// Returns the setting within the budget with the least memory, if it saves a relevant share.
 pub(super) fn leanest(choice: &Choice<'_, '_>) -> Option<usize> {
-    /// Memory ratio below which a saving is reported.
-    const MAX_REPORTED_RATIO: f64 = 0.95;
     let ratio = |index: usize| {
         choice.assessed[index]
             .candidate

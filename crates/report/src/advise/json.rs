@@ -169,7 +169,8 @@ fn warnings(banners: &[Banner]) -> Vec<Banner> {
     warnings.cloned().collect()
 }
 
-fn workload_advice(
+/// Recommends a setting for a workload of a suite.
+pub(crate) fn workload_advice(
     report: &Report<'_>,
     suite: &Suite<'_>,
     group: &Group<'_>,

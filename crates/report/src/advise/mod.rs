@@ -13,9 +13,11 @@ mod text;
 mod tokens;
 mod work;
 
-pub(crate) use conclusion::{Concluded, Conclusion, conclusions};
+pub(crate) use conclusion::{Concluded, Conclusion, Rejected, conclusions};
+pub(crate) use json::workload_advice;
 pub(crate) use recommendations::recommendations;
-pub(crate) use sentences::{accuracy_change, memory_text};
+pub(crate) use sentences::{accuracy_change, listed, memory_text};
+pub(crate) use text::{outside_budget, table as evidence_table};
 
 pub use budget::{Budget, BudgetError, Goal, parse_error, parse_memory, parse_points};
 pub use json::{Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice, advise};

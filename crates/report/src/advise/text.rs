@@ -49,7 +49,8 @@ fn bullets(title: &str, lines: Vec<String>) -> Option<String> {
     (!lines.is_empty()).then(|| format!("{title}:\n{}", lines.join("\n")))
 }
 
-fn outside_budget(work: &WorkAdvice) -> Vec<String> {
+/// Lists the settings outside the budget with the reasons.
+pub(crate) fn outside_budget(work: &WorkAdvice) -> Vec<String> {
     let outside = work.evidence.iter().filter(|one| !one.kept);
     // The headline already reports that the quality was not measured.
     let outside = outside.filter(|one| one.reasons != [QUALITY_NOT_MEASURED]);
@@ -72,7 +73,8 @@ fn rule(fired: &FiredRule) -> String {
 /// Title and alignment of a column, and a function that formats its field for a setting.
 type Column<'t> = (String, Align, Box<dyn Fn(&Evidence) -> String + 't>);
 
-fn table(group: &WorkloadAdvice, work: &WorkAdvice) -> Table {
+/// Returns the table of the evidence for a choice.
+pub(crate) fn table(group: &WorkloadAdvice, work: &WorkAdvice) -> Table {
     let columns = columns(group, work);
     let line = |one: &Evidence| columns.iter().map(|(.., field)| field(one)).collect();
     Table {

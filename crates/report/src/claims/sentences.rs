@@ -130,8 +130,6 @@ pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, fam
 
 /// Describes the data behind an estimate.
 fn basis(pair: &Evidence, has_interval: bool) -> String {
-    /// Smallest number of processes per setting for which the Mann–Whitney test can be significant.
-    const MIN_PROCESSES: usize = 4;
     let unless = |text: String| if has_interval { String::new() } else { text };
     match pair {
         Evidence::Counted(_) => "counted exactly, so one process is enough".to_owned(),
@@ -148,7 +146,7 @@ fn basis(pair: &Evidence, has_interval: bool) -> String {
                 false => format!("{of} and {against} processes"),
             };
             match seeds.len() {
-                1 => count + &unless(format!("; an interval needs {MIN_PROCESSES} each")),
+                1 => count + &unless("; too few for an interval".to_owned()),
                 seeds => format!(
                     "{count}, spread over {seeds} seeds and compared within each seed{}",
                     unless("; too few for an interval".to_owned())

@@ -9,17 +9,20 @@ use super::{
     datum::{Datum, Quantity},
     describe_whiskers, finding,
     fonts::wrap,
-    palette::{self, ALARM, FAINT, INK, MUTED},
+    palette::{self, ALARM, FAINT, GREY, INK, MUTED},
     selection::Selection,
     settings_of,
 };
 use crate::{
-    Group, Row, Suite,
+    Group, Reference, Row, Suite,
     setting::{SettingResult, Spot},
+    table::{published_baseline, published_row, published_speed},
     units::{self, Scale},
 };
 
 const BAR_HEIGHT: f64 = 26.0;
+/// Height of a published bar and the space around it.
+const PUBLISHED_HEIGHT: f64 = 10.0;
 const GAP: f64 = 6.0;
 const MAX_LABEL: f64 = 210.0;
 const MAX_LABEL_LINES: usize = 8;
@@ -41,8 +44,16 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     }
     let selection = Selection::fastest(group, ran);
     let settings = by_precision(&selection.settings);
+    let finished = SettingResult::all(group, Row::is_ok);
+    let published: Vec<Option<PublishedBar<'_>>> = settings
+        .iter()
+        .map(|setting| PublishedBar::of(suite, &finished, setting))
+        .collect();
     let spots = settings.iter().filter_map(|setting| seconds(setting));
-    let longest = spots.map(|spot| spot.ends().1).fold(0.0, f64::max);
+    let ends = spots.map(|spot| spot.ends().1);
+    let longest = ends
+        .chain(published.iter().flatten().map(|one| one.seconds))
+        .fold(0.0, f64::max);
     let scale = Scale::of(MetricName::TrainSeconds, longest);
 
     let breaks = settings
@@ -59,7 +70,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .map(|label| wrap(label, LABEL.size, LABEL.weight, label_width, MAX_LABEL_LINES));
     let wrapped: Vec<Vec<String>> = wrapped.collect();
     let most = wrapped.iter().map(Vec::len).max().unwrap_or(1) as f64;
-    let row_height = BAR_HEIGHT.max(most * Canvas::LINE_HEIGHT + 4.0) + GAP;
+    let below = if published.iter().flatten().count() > 0 {
+        PUBLISHED_HEIGHT
+    } else {
+        0.0
+    };
+    let row_height = BAR_HEIGHT.max(most * Canvas::LINE_HEIGHT + 4.0) + below + GAP;
     let bottom = top + settings.len() as f64 * row_height + breaks as f64 * GROUP_GAP;
     let epochs = match &settings[0].row().cell.workload.task {
         mantissa_core::Task::Train(task) => task.epochs,
@@ -71,8 +87,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         group.workload,
         selection.subtitle_suffix()
     );
-    let all = SettingResult::all(group, Row::is_ok);
-    let title = finding::speed(&all).unwrap_or_else(|| suite.info.title.clone());
+    let title = finding::speed(&finished).unwrap_or_else(|| suite.info.title.clone());
     let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
     legend(&mut canvas, &settings);
 
@@ -109,15 +124,74 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         let at = (left - 12.0, y + BAR_HEIGHT / 2.0);
         canvas.lines_centred(at, &wrapped[index], LABEL.anchor(Anchor::End));
         draw_row(&mut canvas, group, setting, seeds, (axis, left, y, scale));
+        if let Some(published) = &published[index] {
+            published.draw(&mut canvas, &setting.label, (axis, left, y + BAR_HEIGHT, scale));
+        }
         y += row_height;
     }
+    let source = published.iter().flatten().next().map(PublishedBar::caption);
     let caption = format!(
-        "Training time of {} of {}, grouped by precision and coloured by matmul precision, with test accuracy and peak memory. {}",
+        "Training time of {} of {}, grouped by precision and coloured by matmul precision, with test accuracy and peak memory.{} {}",
         settings_of(settings.len(), selection.all),
         group.workload,
+        source.unwrap_or_default(),
         describe_whiskers(&selection.settings)
     );
     Some((canvas, caption))
+}
+
+/// Published speed of a setting relative to the published baseline.
+struct PublishedBar<'s> {
+    reference: &'s Reference,
+    speed: f64,
+    /// Time of the setting if it had the published speed relative to the measured baseline.
+    seconds: f64,
+}
+
+impl<'s> PublishedBar<'s> {
+    /// Returns the published speed of a setting. `None` unless the published baseline is the measured one.
+    fn of(
+        suite: &'s Suite<'_>,
+        finished: &[SettingResult<'_, '_>],
+        setting: &SettingResult<'_, '_>,
+    ) -> Option<Self> {
+        let base = finished
+            .iter()
+            .find(|one| one.is_baseline() && one.work() == setting.work())?;
+        suite.references.iter().find_map(|reference| {
+            let published_base = published_baseline(reference)?;
+            published_row(reference, base.row()).filter(|row| *row == published_base)?;
+            let row = published_row(reference, setting.row())?;
+            let speed = published_speed(row, published_base, MetricName::TrainSeconds)?;
+            let seconds = seconds(base)?.value / speed;
+            seconds.is_finite().then_some(Self {
+                reference,
+                speed,
+                seconds,
+            })
+        })
+    }
+
+    fn draw(&self, canvas: &mut Canvas, label: &str, (axis, left, y, scale): (Axis, f64, f64, Scale)) {
+        let end = axis.at(self.seconds * scale.factor).max(left + 2.0);
+        let text = units::times(self.speed);
+        let quantity = Quantity::new("published_speed", self.speed, "1", text.clone());
+        let datum = Datum::new(&format!("{label}, published"), quantity);
+        canvas.mark(datum, |canvas| {
+            canvas.rectangle((left, y + 2.0), (end, y + PUBLISHED_HEIGHT - 2.0), GREY);
+        });
+        let style = TextStyle::new(9.5).colour(MUTED);
+        let text = format!("published {text}");
+        let x = (end + 6.0).min(ACCURACY_RIGHT - 40.0 - style.width(&text));
+        canvas.text_centred((x, y + PUBLISHED_HEIGHT / 2.0), &text, style);
+    }
+
+    fn caption(&self) -> String {
+        format!(
+            " Thin grey bars: published speeds relative to 32-true/highest ({}, {}), drawn relative to the measured baseline.",
+            self.reference.title, self.reference.hardware
+        )
+    }
 }
 
 const LABEL: TextStyle = TextStyle::new(12.5).colour(MUTED);

@@ -80,22 +80,25 @@ pub(crate) fn each_figure<E>(
     mut take: impl FnMut(Figure) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut index = 0;
+    // Returns `true` if there is a drawing.
     let mut add = |target, kind, folded, drawing: Option<(Canvas, String)>| {
         let added = drawing.map(|drawing| take(figure(target, (kind, index), folded, drawing)));
         index += usize::from(added.is_some());
-        added.unwrap_or(Ok(()))
+        added.map_or(Ok(false), |result| result.map(|()| true))
     };
     for target @ (suite, group) in groups(report) {
-        add(target, "times", false, article::draw(suite, group))?;
-        add(target, "ladder", false, ladder::draw(suite, group))?;
-        add(target, "accumulation", false, accumulation::draw(suite, group))?;
-        add(target, "quality", false, quality::draw(suite, group))?;
-        add(target, "speed", false, speed::draw(suite, group))?;
-        add(target, "pareto", false, pareto::draw(group))?;
-        add(target, "memory", false, memory::draw(suite, group))?;
-        add(target, "loss", false, loss::draw(report.run, group))?;
-        add(target, "kernel", false, kernel::draw(suite, group))?;
-        add(target, "ulps", false, ulps::draw(report.run, group))?;
+        // The page shows the first figure of each workload and folds the others.
+        let mut folded = false;
+        folded |= add(target, "times", folded, article::draw(suite, group))?;
+        folded |= add(target, "ladder", folded, ladder::draw(suite, group))?;
+        folded |= add(target, "accumulation", folded, accumulation::draw(suite, group))?;
+        folded |= add(target, "kernel", folded, kernel::draw(suite, group))?;
+        folded |= add(target, "quality", folded, quality::draw(suite, group))?;
+        folded |= add(target, "speed", folded, speed::draw(suite, group))?;
+        folded |= add(target, "pareto", folded, pareto::draw(group))?;
+        folded |= add(target, "memory", folded, memory::draw(suite, group))?;
+        folded |= add(target, "loss", folded, loss::draw(report.run, group))?;
+        add(target, "ulps", folded, ulps::draw(report.run, group))?;
     }
     for (kind, choose, draw) in PROCESS_FIGURES {
         let chosen = groups(report).filter_map(|(suite, group)| {

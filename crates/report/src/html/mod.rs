@@ -1,5 +1,6 @@
 //! Pages of a report: self-contained files for light and dark screens.
 
+mod advice;
 mod formats;
 mod row_data;
 mod suite;
@@ -18,6 +19,7 @@ use crate::{
     cell_details::Cells,
     facts::facts,
     figures::font_faces,
+    more_repeats::{MoreRepeats, more_repeats},
     overview::{Overview, OverviewPage, SuiteAnswer},
     pages::{Layout, OVERVIEW_LINK, PageFiles, suite_anchor},
     units,
@@ -74,6 +76,7 @@ struct Page<'a> {
     overview: Option<OverviewPage<'a>>,
     contents: Vec<SuiteLink<'a>>,
     suites: Vec<SuiteSection<'a>>,
+    more_repeats: Option<MoreRepeats>,
     /// JSON, escaped for a script element.
     cells: String,
     formats: Option<Picture<'a>>,
@@ -169,6 +172,8 @@ impl<'r, 'a> Pages<'r, 'a> {
             }
         });
         let contents = contents.collect();
+        let shown: Vec<&Suite<'_>> = suites.iter().map(|(_, suite)| *suite).collect();
+        let more_repeats = more_repeats(report, &shown);
         let sections = suites.into_iter().map(|(index, suite)| {
             let anchor = suite_anchor(index);
             section(report, suite, anchor, (root, self.figures), &mut cells)
@@ -187,6 +192,7 @@ impl<'r, 'a> Pages<'r, 'a> {
             capped,
             contents,
             suites,
+            more_repeats,
             cells: cells.json().map_err(ReportError::Cells)?,
             version: &run.environment.fingerprint.mantissa,
             ..Page::default()

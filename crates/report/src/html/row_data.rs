@@ -25,6 +25,8 @@ pub(super) struct RowData {
     memory: Option<f64>,
     /// Test accuracy; `None` if a seed has too few examples for a comparison.
     accuracy: Option<f64>,
+    /// Part of the smaller text of the verdict that depends on the baseline.
+    relative: Option<String>,
     /// `true` for the baseline, for a setting that differs significantly from it, and for a failed one.
     differs: bool,
 }
@@ -41,6 +43,7 @@ impl RowData {
             speed: setting.value(group.speed),
             memory: group.memory.and_then(|metric| setting.value(metric)),
             accuracy: setting.value(MetricName::TestAccuracy).filter(|_| is_accurate),
+            relative: setting.loss_not_excluded(),
             differs: differs(setting),
         }
     }

@@ -4,7 +4,9 @@ use mantissa_core::Status;
 use serde::Serialize;
 
 use super::{
-    Picture, picture,
+    Picture,
+    advice::{WorkAdvicePage, advice},
+    picture,
     row_data::{RowData, role, unit},
 };
 use crate::{
@@ -13,8 +15,10 @@ use crate::{
     claims,
     figures::{settings_of, shown_of},
     memory_breakdown::{MemoryTable, memory_table},
-    setting::SettingResult,
-    table::{Align, Column, Field, columns, published_baseline},
+    setting::{AccuracyVerdict, SettingResult},
+    table::{Align, Column, Field, page_columns, published_baseline},
+    tiles::{Tile, tiles},
+    units,
     view::Suite,
 };
 
@@ -60,7 +64,11 @@ struct PublishedLines {
 #[derive(Serialize)]
 struct GroupPage<'a> {
     workload: &'a str,
+    /// What was measured: `12 of 18 settings ran, 3 seeds, 1 process each`.
+    measured: String,
+    tiles: Vec<Tile>,
     answer: &'a [String],
+    advice: Vec<WorkAdvicePage>,
     notes: &'a [String],
     headings: Vec<Heading>,
     lines: Vec<Line>,
@@ -102,7 +110,8 @@ pub(super) struct SuiteSection<'a> {
     title: &'a str,
     question: &'a str,
     analysis: Vec<&'a str>,
-    banners: &'a [Banner],
+    warnings: Vec<&'a Banner>,
+    notes: Vec<&'a Banner>,
     claims: Vec<ClaimLine<'a>>,
     claims_heading: String,
     groups: Vec<GroupPage<'a>>,
@@ -137,12 +146,14 @@ pub(super) fn section<'a>(
         hardware: &reference.hardware,
         notes: &reference.notes,
     });
+    let (warnings, notes) = suite.banners.iter().partition(|banner| banner.level == "warning");
     SuiteSection {
         anchor,
         title: &suite.info.title,
         question: suite.info.question.trim(),
         analysis: paragraphs.collect(),
-        banners: &suite.banners,
+        warnings,
+        notes,
         claims: suite.claims.iter().map(claim_line).collect(),
         claims_heading: claims::heading(report.run),
         groups: suite
@@ -179,7 +190,7 @@ fn group_page<'a>(
     cells: &mut Cells,
 ) -> GroupPage<'a> {
     let shown = group.shown(report.rows_shown());
-    let columns = columns(group);
+    let columns = page_columns(group);
     let headings = columns.iter().map(|column| {
         let (title, below) = column.title(group);
         Heading {
@@ -203,9 +214,10 @@ fn group_page<'a>(
             fields: columns
                 .iter()
                 .map(|column| column.field(group, setting))
-                .map(|field| match field.status && alike.is_some() {
-                    true => field.without_detail(),
-                    false => field,
+                .map(|field| match (field.status, alike) {
+                    (true, Some(_)) => field.without_detail(),
+                    (true, None) => field.append_detail(&setting.loss_not_excluded().unwrap_or_default()),
+                    (false, _) => field,
                 })
                 .collect(),
             label: group.setting_label(setting.row()),
@@ -235,7 +247,10 @@ fn group_page<'a>(
     });
     GroupPage {
         workload: group.workload,
+        measured: measured(group),
+        tiles: tiles(group),
         answer: &group.answer,
+        advice: advice(report, suite, group),
         notes: &group.notes,
         headings: headings.collect(),
         lines,
@@ -251,6 +266,36 @@ fn group_page<'a>(
     }
 }
 
+/// Counts the settings that ran, their seeds and their processes.
+fn measured(group: &Group<'_>) -> String {
+    let settings = SettingResult::all(group, |_| true);
+    let ran: Vec<_> = settings
+        .iter()
+        .filter(|setting| setting.processes() > 0)
+        .collect();
+    let (fewest, most) = (
+        ran.iter().map(|setting| setting.processes()).min().unwrap_or(0),
+        ran.iter().map(|setting| setting.processes()).max().unwrap_or(0),
+    );
+    let seeds = ran.iter().map(|setting| setting.seeds.len()).max().unwrap_or(0);
+    let counts = match (fewest, most) {
+        (0, _) => return format!("none of {} ran", settings_of(settings.len(), settings.len())),
+        (1, 1) => "1 process each".to_owned(),
+        (fewest, most) if fewest == most => format!("{most} processes each"),
+        (fewest, most) => format!("{fewest} to {most} processes each"),
+    };
+    let of_seeds = if seeds > 1 {
+        format!(" over {seeds} seeds")
+    } else {
+        String::new()
+    };
+    let settings = match (ran.len(), settings.len()) {
+        (some, all) if some < all => format!("{some} of {} settings ran", units::count(all as u64)),
+        (_, all) => settings_of(all, all),
+    };
+    format!("{settings}, {counts}{of_seeds}")
+}
+
 fn seed_cell(run: &Run, row: &Row<'_>, cells: &mut Cells) -> SeedCell {
     SeedCell {
         id: row.cell.id.to_string(),
@@ -260,11 +305,17 @@ fn seed_cell(run: &Run, row: &Row<'_>, cells: &mut Cells) -> SeedCell {
     }
 }
 
-/// Returns the CSS classes of a setting: the status of the first seed that did not finish, or else of the first seed.
+/// Returns the CSS classes of a setting: the status of the first seed that did not finish, or else of the first seed, and the verdict on the
+/// accuracy unless it is kept.
 fn class(setting: &SettingResult<'_, '_>) -> String {
     let unfinished = setting.seeds.iter().find(|row| !row.is_ok());
     let status = unfinished.map_or(Status::Ok, |row| row.status.unwrap_or(Status::Skipped));
     let is_unexpected = setting.seeds.iter().any(|row| !row.unexpected.is_empty());
     let unexpected = if is_unexpected { " unexpected" } else { "" };
-    format!("{}{unexpected}", status.name())
+    let accuracy = match setting.accuracy_verdict() {
+        Some(AccuracyVerdict::Lost) => " lost",
+        Some(AccuracyVerdict::Undecided) => " undecided",
+        Some(AccuracyVerdict::Kept) | None => "",
+    };
+    format!("{}{unexpected}{accuracy}", status.name())
 }

@@ -11,7 +11,7 @@ mod terminal;
 
 pub(crate) use markdown::markdown;
 pub(crate) use page::OverviewPage;
-pub(crate) use suite_answer::SuiteAnswer;
+pub(crate) use suite_answer::{Candidate, Certainty, SuiteAnswer, candidates};
 pub use terminal::terminal_overview;
 
 use crate::Report;

@@ -69,7 +69,7 @@ pub(crate) enum Certainty {
 
 impl Certainty {
     /// Returns the certainty of a value over `n` processes.
-    fn of(n: u64) -> Self {
+    pub fn of(n: u64) -> Self {
         match n {
             0 => Self::NotMeasured,
             1 => Self::Once,
@@ -150,11 +150,15 @@ fn baseline_label(setting: &SettingResult<'_, '_>) -> String {
 }
 
 /// Conclusion about one kind of work of one workload.
-struct Candidate<'g, 'a> {
+pub(crate) struct Candidate<'g, 'a> {
+    /// Index of the workload in the suite.
     group: usize,
-    concluded: Concluded<'g, 'a>,
-    effect: Option<Effect>,
-    certainty: Certainty,
+    /// The conclusion.
+    pub concluded: Concluded<'g, 'a>,
+    /// Comparison of [`Concluded::compared`] with its baseline.
+    pub effect: Option<Effect>,
+    /// Certainty of the conclusion.
+    pub certainty: Certainty,
 }
 
 impl SuiteAnswer {
@@ -203,7 +207,8 @@ impl SuiteAnswer {
     }
 }
 
-fn candidates<'g, 'a>(at: usize, group: &'g Group<'a>) -> impl Iterator<Item = Candidate<'g, 'a>> {
+/// Returns the conclusions about the workload with the index `at` in its suite, one per kind of work.
+pub(crate) fn candidates<'g, 'a>(at: usize, group: &'g Group<'a>) -> impl Iterator<Item = Candidate<'g, 'a>> {
     conclusions(group).into_iter().map(move |concluded| {
         let effect = Effect::of(group, &concluded);
         let certainty = match (&effect, concluded.conclusion, &concluded.named) {

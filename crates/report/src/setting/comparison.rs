@@ -12,7 +12,7 @@ use crate::{Row, difference::difference};
 pub(crate) const SPEED_THRESHOLD: f64 = 0.02;
 
 /// Minimum number of test examples for a comparison of accuracies. With fewer, the 95 % interval of an accuracy spans more than 20 points.
-const MIN_EXAMPLES: u64 = 100;
+pub(crate) const MIN_EXAMPLES: u64 = 100;
 
 /// Rows of a setting and their comparison with the rows of the baseline.
 #[derive(Debug, Clone, Default)]

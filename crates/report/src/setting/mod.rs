@@ -7,7 +7,7 @@ mod ratio_text;
 mod spot;
 
 pub(crate) use accuracy_verdict::AccuracyVerdict;
-pub(crate) use comparison::{Comparison, SPEED_THRESHOLD, compare, has_accuracy, speeds};
+pub(crate) use comparison::{Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, speeds};
 pub(crate) use label::{WORK_AXES, label_within_work, precision_label};
 pub(crate) use ratio_text::{certainty, ratio_text};
 pub(crate) use spot::Spot;
@@ -119,10 +119,12 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     }
 
     /// Returns the value of a metric. With one seed, this is the estimate of its row. With several, this is the mean over seeds of an accuracy,
-    /// a loss or a perplexity and the median over seeds of any other metric, with the range over seeds as whiskers.
+    /// a loss or a perplexity and the median over seeds of any other metric, with the range over seeds as whiskers. `None` for a test accuracy
+    /// over too few examples.
     pub fn spot(&self, metric: MetricName) -> Option<Spot> {
         let spots: Vec<Spot> = self
             .effective_seeds()
+            .filter(|row| metric != MetricName::TestAccuracy || has_accuracy(row))
             .filter_map(|row| Spot::of(row.metric(metric)?))
             .collect();
         Spot::over_seeds(&spots, metric.is_learned())
@@ -132,9 +134,18 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     pub fn estimate(&self, metric: MetricName) -> Option<&'g Estimate> {
         let mut seeds = self.effective_seeds();
         match (seeds.next(), seeds.next()) {
-            (Some(only), None) => only.metric(metric),
+            (Some(only), None) if metric != MetricName::TestAccuracy || has_accuracy(only) => {
+                only.metric(metric)
+            }
             _ => None,
         }
+    }
+
+    /// Returns `true` if a test accuracy was recorded, but over too few examples to be shown.
+    pub fn has_too_few_examples(&self) -> bool {
+        let mut seeds = self.effective_seeds();
+        let recorded = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).is_some();
+        seeds.any(|row| recorded(row) && !has_accuracy(row))
     }
 
     /// Returns the value of [`Self::spot`].
@@ -168,6 +179,20 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         self.accuracy_loss()
             .filter(|_| !self.is_baseline())
             .map(AccuracyVerdict::of)
+    }
+
+    /// Formats the largest loss of accuracy that the data does not exclude: `loss of up to 0.62 points not excluded`. `None` for the baseline,
+    /// without an interval, and if a relevant loss is shown.
+    pub fn loss_not_excluded(&self) -> Option<String> {
+        let verdict = self.accuracy_verdict().filter(|_| self.failure().is_none())?;
+        let loss = self
+            .accuracy_loss()
+            .filter(|_| verdict != AccuracyVerdict::Lost)?;
+        let high = 100.0 * loss.interval?.high;
+        Some(match high > 0.0 {
+            true => format!("loss of up to {high:.2} points not excluded"),
+            false => "every loss excluded".to_owned(),
+        })
     }
 
     /// Returns the violated expectations of the suite, or else the reason for the status of the first seed that did not finish.

@@ -9,7 +9,7 @@ use crate::{
     Group, Row,
     advise::accuracy_change,
     estimates::is_token_metric,
-    setting::{AccuracyVerdict, SettingResult, certainty},
+    setting::{AccuracyVerdict, MIN_EXAMPLES, SettingResult, certainty},
     units,
 };
 
@@ -144,7 +144,14 @@ impl Column {
 fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: MetricName) -> Field {
     let row = setting.row();
     let Some(spot) = setting.spot(metric) else {
-        return Field::absent();
+        return match metric == MetricName::TestAccuracy && setting.has_too_few_examples() {
+            true => Field {
+                text: "not measured".to_owned(),
+                detail: format!("fewer than {MIN_EXAMPLES} examples"),
+                ..Field::default()
+            },
+            false => Field::absent(),
+        };
     };
     let scale = group.scale(metric, spot.value);
     let of_samples = metric == MetricName::TestAccuracy || is_token_metric(&row.cell.workload, metric);

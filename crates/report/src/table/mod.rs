@@ -7,7 +7,7 @@ mod published;
 pub use column::Align;
 pub(crate) use column::Column;
 pub(crate) use field::Field;
-pub(crate) use published::published_baseline;
+pub(crate) use published::{published_baseline, published_row, published_speed};
 
 use mantissa_core::{Axis, MetricName, TaskKind};
 
@@ -65,6 +65,23 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     if settings.iter().all(|setting| setting.accuracy_loss().is_none()) {
         columns.retain(|column| *column != Column::AccuracyChange);
     }
+    columns
+}
+
+/// Returns the columns of a group in the order of a page: the setting, its time, ratio, accuracy change or error, memory, executed precision and
+/// verdict, then the other columns.
+pub(crate) fn page_columns(group: &Group<'_>) -> Vec<Column> {
+    let mut columns = columns(group);
+    columns.sort_by_key(|column| match column {
+        Column::Axis(_) => 0,
+        Column::Metric(metric) if *metric == group.speed => 1,
+        Column::SpeedUp => 2,
+        Column::AccuracyChange | Column::Metric(MetricName::RelativeError) => 3,
+        Column::Metric(metric) if Some(*metric) == group.memory => 4,
+        Column::Executed => 5,
+        Column::Verdict => 6,
+        Column::Metric(_) | Column::Processes => 7,
+    });
     columns
 }
 

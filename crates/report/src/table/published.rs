@@ -1,22 +1,14 @@
 //! Fields and baseline of a published table.
 
-use mantissa_core::{Axis, Better, MetricName};
+use mantissa_core::{Axis, AxisValue, Better, MetricName};
 
 use super::{column::Column, field::Field};
-use crate::{Group, Published, Reference, group::MEMORY, units};
+use crate::{Group, Published, Reference, Row, group::MEMORY, units};
 
 impl Column {
     /// Returns the field of a published row; `base` is the baseline of its table.
     pub fn published(self, group: &Group<'_>, row: &Published, base: Option<&Published>) -> Field {
         let value = |row: &Published, metric: MetricName| row.metrics.get(&metric).copied();
-        let ratio = |upper: Option<f64>, lower: Option<f64>| match upper.zip(lower) {
-            Some((upper, lower)) => Field {
-                text: units::times(upper / lower),
-                sort: Some(upper / lower),
-                ..Field::default()
-            },
-            None => Field::absent(),
-        };
         match self {
             Self::Axis(axis) => row
                 .setting
@@ -34,17 +26,14 @@ impl Column {
             Self::Metric(metric) => {
                 value(row, metric).map_or_else(Field::absent, |value| Field::reading(metric, value))
             }
-            Self::SpeedUp => {
-                let (mine, theirs) = (
-                    value(row, group.speed),
-                    base.and_then(|base| value(base, group.speed)),
-                );
-                if group.speed.better() == Better::Higher {
-                    ratio(mine, theirs)
-                } else {
-                    ratio(theirs, mine)
-                }
-            }
+            Self::SpeedUp => match base.and_then(|base| published_speed(row, base, group.speed)) {
+                Some(ratio) => Field {
+                    text: units::times(ratio),
+                    sort: Some(ratio),
+                    ..Field::default()
+                },
+                None => Field::absent(),
+            },
             Self::Verdict => Field {
                 text: "published".to_owned(),
                 detail: remark(row),
@@ -71,6 +60,24 @@ fn remark(row: &Published) -> String {
         .chain(other)
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+/// Returns the speed of a published row relative to the baseline of its table.
+pub(crate) fn published_speed(row: &Published, base: &Published, speed: MetricName) -> Option<f64> {
+    let (mine, theirs) = (row.metrics.get(&speed)?, base.metrics.get(&speed)?);
+    Some(match speed.better() {
+        Better::Higher => mine / theirs,
+        Better::Lower => theirs / mine,
+    })
+}
+
+/// Returns the first published row whose stated axes all agree with a measured row.
+pub(crate) fn published_row<'p>(reference: &'p Reference, row: &Row<'_>) -> Option<&'p Published> {
+    let agrees = |(axis, value): (&Axis, &AxisValue)| row.cell.setting.get(*axis).as_ref() == Some(value);
+    reference
+        .rows
+        .iter()
+        .find(|published| published.setting.iter().all(agrees))
 }
 
 /// Returns the baseline of a published table: the row with precision 32-true and matmul highest, if any.
