@@ -1,9 +1,3 @@
-"use strict";
-const tool = (text, work) => {
-  const button = Object.assign(document.createElement("button"), { type: "button", className: "tool", textContent: text });
-  button.addEventListener("click", () => work(button));
-  return button;
-};
 // Follow the theme of the system until the user selects one.
 {
   const root = document.documentElement;
@@ -17,100 +11,47 @@ const tool = (text, work) => {
   system.addEventListener("change", () => (button.textContent = other()));
   document.querySelector("header nav").append(button);
 }
-// Returns the visible fields of a table as texts, with the smaller line of a field in parentheses.
-const shown = (table) => {
-  const field = (cell) => {
-    const small = cell.querySelector("small");
-    const whole = cell.textContent.trim();
-    if (!small) return whole;
-    const below = small.textContent.trim();
-    return `${whole.slice(0, whole.length - below.length).trim()} (${below})`;
+// Highlights the row of the mark below the pointer, and the marks and the folded cells of the row below it. The labels of a figure and of the
+// table of the same workload agree unless the figure shows only a selection, whose labels are shorter.
+for (const { table } of tables) {
+  const rows = new Map([...table.tBodies[0].rows].map((row) => [row.dataset.label, row]));
+  const figures = [...table.closest("section").querySelectorAll("figure[data-workload]")].filter((figure) => figure.dataset.workload === table.dataset.workload);
+  let marks;
+  // Returns the marks by row. They are searched on the first use, because a page can have thousands.
+  const marksOf = (row) => {
+    marks ??= figures.flatMap((figure) => [...figure.querySelectorAll("g")]).map((mark) => [rowOf(mark), mark]);
+    return marks.filter(([of]) => of === row).map(([, mark]) => mark);
   };
-  // A table of several runs has a row with their letters above the headings. Published rows follow a row with the name of their table.
-  const above = [...table.tHead.rows].slice(0, -1).flatMap((row) => [...row.cells]).flatMap((cell) => Array(cell.colSpan).fill(cell.textContent.trim()));
-  const headings = [...[...table.tHead.rows].at(-1).cells].map((cell, column) => [above[column], field(cell)].filter(Boolean).join(": "));
-  const rows = [...table.querySelectorAll("tbody tr:not(.head):not([hidden])")].map((row) => {
-    const head = row.parentElement.querySelector(".head");
-    const source = head ? [`${field(head.cells[0])}: `] : [""];
-    return [...row.cells].map((cell, column) => (column === 0 ? source[0] : "") + field(cell));
-  });
-  return [headings, ...rows];
-};
-// Returns CSV. An apostrophe precedes text that a spreadsheet would interpret as a formula, as in results.csv.
-const csv = (rows) => {
-  const field = (text) => {
-    const safe = /^[=+\-@\t\r\n]/.test(text) && !isFinite(text) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
-  return rows.map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
-};
-const markdown = (rows) => {
-  const line = (row) => `| ${row.map((text) => text.replace(/[|\\`*_<>&~[\]]/g, "\\$&").replace(/\s+/g, " ")).join(" | ")} |`;
-  return [line(rows[0]), `|${" --- |".repeat(rows[0].length)}`, ...rows.slice(1).map(line)].join("\n") + "\n";
-};
-const copy = async (text, button) => {
-  const name = button.textContent;
-  let done = true;
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Some browsers deny clipboard access to pages from local files.
-    const area = Object.assign(document.createElement("textarea"), { value: text });
-    document.body.append(area);
-    area.select();
-    done = document.execCommand("copy");
-    area.remove();
-  }
-  button.textContent = done ? "Copied" : "Copy failed";
-  setTimeout(() => (button.textContent = name), 1500);
-};
-// Adds sorting, copying and a filter to each table of results. Published rows are not sorted, and rows without a value come last.
-for (const table of document.querySelectorAll("table.results")) {
-  const body = table.tBodies[0];
-  const headings = [...[...table.tHead.rows].at(-1).cells];
-  headings.forEach((heading, column) => {
-    heading.querySelector("button").addEventListener("click", () => {
-      const down = heading.getAttribute("aria-sort") === "ascending";
-      headings.forEach((other) => other.removeAttribute("aria-sort"));
-      heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const key = (row) => row.cells[column].dataset.sort;
-      const text = (row) => row.cells[column].textContent;
-      const order = (a, b) => {
-        const [x, y] = [key(a), key(b)];
-        if (x === undefined || y === undefined) {
-          if (x === y) return (down ? -1 : 1) * text(a).localeCompare(text(b), undefined, { numeric: true });
-          return x === undefined ? 1 : -1;
-        }
-        return (down ? -1 : 1) * (Number(x) - Number(y));
-      };
-      body.append(...[...body.rows].sort(order));
-    });
-  });
-  const section = table.closest("section");
-  const own = (selector) => section.querySelectorAll(selector)[[...section.querySelectorAll("table.results")].indexOf(table)];
-  own(".tools").append(
-    tool("Copy as CSV", (button) => copy(csv(shown(table)), button)),
-    tool("Copy as Markdown", (button) => copy(markdown(shown(table)), button)),
-  );
-  const input = own("input[data-filter]");
-  input.addEventListener("input", () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of table.querySelectorAll("tbody tr:not(.head)")) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
+  const rowOf = (mark) => {
+    const title = mark.querySelector("title")?.textContent ?? "";
+    for (let end = title.length; end > 0; end = Math.max(title.lastIndexOf(":", end - 1), title.lastIndexOf(",", end - 1))) {
+      const row = rows.get(title.slice(0, end));
+      if (row) return row;
     }
-  });
+  };
+  let linked = [];
+  const show = (row) => {
+    linked.forEach((element) => element.classList.remove("linked"));
+    const cell = row && document.getElementById(row.querySelector("a")?.hash.slice(1));
+    linked = row ? [row, ...marksOf(row), ...(cell ? [cell] : [])] : [];
+    linked.forEach((element) => element.classList.add("linked"));
+  };
+  table.addEventListener("pointerover", (event) => show(event.target.closest("tbody tr[id]")));
+  table.addEventListener("pointerleave", () => show());
+  for (const figure of figures) {
+    figure.addEventListener("pointerover", (event) => show(event.target.closest("svg g") && rowOf(event.target.closest("svg g"))));
+    figure.addEventListener("pointerleave", () => show());
+  }
 }
-// The details of cells are stored as tables of indices into `texts`. The tables of a cell are created when it is unfolded.
+// The details of cells are stored as tables of indices into texts. The tables of a cell are created when it is unfolded.
 const facts = document.getElementById("facts");
 let fill = () => {};
 if (facts) {
-  const { texts, tables, cells } = JSON.parse(facts.textContent);
-  const element = (name, text) => Object.assign(document.createElement(name), { textContent: text });
+  const { texts: strings, tables: parts, cells } = JSON.parse(facts.textContent);
   const line = (row, headings) => {
     const tr = document.createElement("tr");
     row.forEach((text, column) => {
-      const cell = element(headings || column === 0 ? "th" : "td", texts[text]);
+      const cell = element(headings || column === 0 ? "th" : "td", { textContent: strings[text] });
       if (cell.tagName === "TH") cell.scope = headings ? "col" : "row";
       tr.append(cell);
     });
@@ -118,14 +59,14 @@ if (facts) {
   };
   fill = (details) => {
     for (const number of details.dataset.filled ? [] : cells[details.dataset.cell]) {
-      const [title, headings, rows] = tables[number];
-      const scroll = Object.assign(document.createElement("div"), { className: "scroll", tabIndex: 0, role: "region" });
-      scroll.setAttribute("aria-label", texts[title]);
-      const table = document.createElement("table");
+      const [title, headings, rows] = parts[number];
+      const scroll = element("div", { className: "scroll", tabIndex: 0, role: "region" });
+      scroll.setAttribute("aria-label", strings[title]);
+      const table = element("table", {}, element("caption", { textContent: strings[title] }));
       if (headings.length) table.createTHead().append(line(headings, true));
       table.createTBody().append(...rows.map((row) => line(row, false)));
       scroll.append(table);
-      details.append(element("h4", texts[title]), scroll);
+      details.append(scroll);
     }
     details.dataset.filled = "yes";
   };
@@ -133,18 +74,33 @@ if (facts) {
     details.addEventListener("toggle", () => details.open && fill(details));
   }
 }
-// A link to something inside a folded part unfolds it.
-const reveal = () => {
-  const target = document.getElementById(location.hash.slice(1));
-  const fold = target?.closest("details");
-  if (!fold) return;
-  for (let at = fold; at; at = at.parentElement.closest("details")) at.open = true;
-  if (fold.matches(".cell")) fill(fold);
-  target.scrollIntoView();
-  target.querySelector("summary")?.focus({ preventScroll: true });
+// A link to a row or to a folded part unfolds and highlights it.
+const land = () => {
+  document.querySelector(".target")?.classList.remove("target");
+  const target = document.getElementById(address().target);
+  if (!target?.closest("details, tr")) return;
+  for (let at = target.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
+  if (target.matches(".cell")) fill(target);
+  if (target.matches("tr")) {
+    tables.forEach(({ reveal }) => reveal(target));
+    target.style.scrollMarginTop = `${target.closest("table").tHead.offsetHeight}px`;
+  }
+  target.classList.add("target");
+  target.scrollIntoView({ behavior: "instant" });
+  target.querySelector("summary, .row-link")?.focus({ preventScroll: true });
 };
-addEventListener("hashchange", reveal);
-reveal();
+// A link within the page keeps the state of the tables.
+addEventListener("hashchange", () => {
+  const { parameters } = address();
+  if (parameters) {
+    view = parameters;
+    tables.forEach(({ refresh }) => refresh());
+  } else if (String(view)) {
+    save();
+  }
+  land();
+});
+land();
 // Adds a button to each command.
 for (const command of document.querySelectorAll("[data-copy]")) {
   command.after(tool("Copy", (button) => copy(command.textContent, button)));

@@ -1,5 +1,7 @@
 //! Tests of the page in headless Chromium: its behaviour, and that it loads nothing from the network.
 
+mod interaction;
+
 use std::{
     fs,
     path::Path,
@@ -23,7 +25,7 @@ fn page(run: &Run) -> String {
 }
 
 /// Runs Chromium on a page; `None` without Chromium.
-fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
+fn chromium(page: &Path, fragment: &str, arguments: &[&str]) -> Option<Output> {
     let profile = tempfile::tempdir().unwrap();
     // `timeout` ends a Chromium that hangs.
     let mut command = Command::new("timeout");
@@ -41,7 +43,7 @@ fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
         .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .args(arguments)
-        .arg(format!("file://{}", page.display()));
+        .arg(format!("file://{}{fragment}", page.display()));
     let found = match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err("no `timeout`".to_owned()),
         Ok(output) if output.status.code() == Some(127) => Err("no Chromium".to_owned()),
@@ -55,29 +57,34 @@ fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
 
 /// Runs a script on a page and returns its object `result` and the lines of the console.
 fn browse(html: &str, script: &str) -> Option<(Value, Vec<String>)> {
+    browse_at(html, "", script)
+}
+
+/// Runs a script on a page that is opened at a fragment of its address: `#row-1`.
+fn browse_at(html: &str, fragment: &str, script: &str) -> Option<(Value, Vec<String>)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
     let harness = format!(
-        "<script>const result = {{}}; {script}\nconst output = document.createElement('pre'); output.id = 'result'; \
+        "<script>const result = {{}}; {{ {script}\n}} const output = document.createElement('pre'); output.id = 'result'; \
          output.textContent = JSON.stringify(result); document.body.append(output);</script></body>"
     );
     let (before, after) = html.rsplit_once("</body>").unwrap();
     fs::write(&path, format!("{before}{harness}{after}")).unwrap();
-    let output = chromium(&path, &["--dump-dom"])?;
+    let output = chromium(&path, fragment, &["--dump-dom"])?;
+    let console: Vec<String> = String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .map(str::to_owned)
+        .collect();
     let dom = String::from_utf8(output.stdout).unwrap();
     let (_, result) = dom
         .rsplit_once("<pre id=\"result\">")
-        .expect("the script finished");
+        .unwrap_or_else(|| panic!("the script failed: {console:?}"));
     let result = result.split_once("</pre>").unwrap().0;
     let result = result
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&amp;", "&");
-    let console = String::from_utf8_lossy(&output.stderr)
-        .lines()
-        .filter(|line| line.contains("CONSOLE"))
-        .map(str::to_owned)
-        .collect();
     Some((serde_json::from_str(&result).unwrap(), console))
 }
 
@@ -93,7 +100,11 @@ fn the_page_opens_without_errors_or_requests() {
     assert_eq!(result["requests"], Value::Array(vec![]));
     assert!(result["figures"].as_u64().unwrap() > 3, "{result}");
     // Check that the test would detect a request: the page's content security policy blocks it, which Chromium reports in the console.
-    let requesting = html.replacen("<main>", "<main><img src=\"https://example.invalid/x.png\">", 1);
+    let requesting = html.replacen(
+        "<p class=\"brand\">",
+        "<img src=\"https://example.invalid/x.png\"><p>",
+        1,
+    );
     let (_, console) = browse(&requesting, script).unwrap();
     assert!(
         console
@@ -101,7 +112,7 @@ fn the_page_opens_without_errors_or_requests() {
             .any(|line| line.contains("Content Security Policy")),
         "{console:?}"
     );
-    let failing = html.replacen("<main>", "<main><script>nothing.at.all</script>", 1);
+    let failing = html.replacen("<p class=\"brand\">", "<script>nothing.at.all</script><p>", 1);
     let (_, console) = browse(&failing, script).unwrap();
     assert!(
         console.iter().any(|line| line.contains("nothing is not defined")),
@@ -230,7 +241,7 @@ fn the_page_can_be_printed() {
     let (path, pdf) = (folder.path().join("page.html"), folder.path().join("page.pdf"));
     fs::write(&path, page(&invented())).unwrap();
     let to = format!("--print-to-pdf={}", pdf.display());
-    if chromium(&path, &[&to]).is_none() {
+    if chromium(&path, "", &[&to]).is_none() {
         return;
     }
     let printed = fs::read(pdf).unwrap();

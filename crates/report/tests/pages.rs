@@ -268,8 +268,46 @@ fn every_row_has_a_folded_cell_with_its_details() {
 }
 
 #[test]
+fn a_row_has_the_plain_values_of_its_setting() {
+    let mut run = invented();
+    let accuracy = run.records[1].metrics.get_mut(&MetricName::TestAccuracy).unwrap();
+    accuracy.n = Some(99);
+    let html = page(&run);
+    let row = |record: &Record| {
+        let (_, rest) = html
+            .split_once(&format!("id=\"row-{}\"", record.cell.id))
+            .unwrap();
+        rest.split_once('>').unwrap().0.to_owned()
+    };
+    let attributes =
+        "data-seeds=\"123\" data-speed=\"310.4\" data-memory=\"1710000000.0\" data-accuracy=\"0.858\"";
+    let first = row(&run.records[0]);
+    assert!(
+        first.contains(attributes) && !first.contains("data-differs"),
+        "{first}"
+    );
+    // Too few examples for a comparison of accuracies.
+    let baseline = "data-speed=\"171.2\" data-memory=\"920000000.0\" data-differs";
+    assert!(
+        row(&run.records[1]).ends_with(baseline),
+        "{}",
+        row(&run.records[1])
+    );
+    let failed = run
+        .records
+        .iter()
+        .find(|record| record.status == Status::Failed)
+        .unwrap();
+    assert!(row(failed).ends_with("data-differs"), "{}", row(failed));
+}
+
+#[test]
 fn the_scripts_of_a_page_insert_text_instead_of_markup() {
-    let script = include_str!("../assets/page.js");
+    let script = concat!(
+        include_str!("../assets/copy.js"),
+        include_str!("../assets/table.js"),
+        include_str!("../assets/page.js")
+    );
     for markup in [
         "innerHTML",
         "outerHTML",
@@ -383,7 +421,7 @@ fn every_scrolling_region_has_a_label() {
         .count();
     assert!(regions > 4 && regions == named, "{named} of {regions}");
     let script = include_str!("../assets/page.js");
-    assert!(script.contains("scroll.setAttribute(\"aria-label\", texts[title])"));
+    assert!(script.contains("scroll.setAttribute(\"aria-label\", strings[title])"));
 }
 
 #[test]

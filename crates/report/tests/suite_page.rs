@@ -167,7 +167,7 @@ fn an_accuracy_over_few_examples_is_not_measured() {
     let tiles = tiles(&page);
     assert_eq!(tiles[0].0, "Fastest setting");
     assert!(tiles[0].1.contains("accuracy not measured"), "{}", tiles[0].1);
-    let table = page.split_once("<table class=\"results\">").unwrap().1;
+    let table = page.split_once("<table class=\"results\"").unwrap().1;
     let table = table.split_once("</table>").unwrap().0;
     assert_eq!(
         table
@@ -413,7 +413,7 @@ fn results_precede_details_and_details_are_folded() {
         "<ul class=\"measured\">",
         "<div class=\"tiles\">",
         "id=\"figure-s-times\"",
-        "<table class=\"results\">",
+        "<table class=\"results\"",
         "<table class=\"evidence\">",
         "<summary>More figures",
         "id=\"figure-s-pareto\"",

@@ -4,7 +4,7 @@ use mantissa_core::MetricName;
 use mantissa_report::{Direction, TrendChangePoint, TrendLine, TrendRun, Trends};
 
 /// Creates runs of about 1 s that take 10 % longer from the eleventh on.
-fn line(runs: usize, name: &str) -> TrendLine {
+pub fn line(runs: usize, name: &str) -> TrendLine {
     let slower = |index: usize| if index < 10 { 1.0 } else { 1.1 };
     let run = |index: usize| TrendRun {
         run: format!("run-{:03}{name}", index + 1),
@@ -34,7 +34,7 @@ fn line(runs: usize, name: &str) -> TrendLine {
     }
 }
 
-fn trends(runs: usize, lines: Vec<TrendLine>) -> Trends {
+pub fn trends(runs: usize, lines: Vec<TrendLine>) -> Trends {
     Trends {
         name: "history.jsonl".into(),
         runs,

@@ -1,6 +1,6 @@
 //! A drawing in logical pixels, before it becomes SVG or PNG.
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 use super::{
     datum::{self, Datum},
@@ -193,6 +193,26 @@ impl Canvas {
                 }
             });
         }
+    }
+
+    /// Describes the first and the last value of each series in words, for readers who cannot see the figure.
+    pub(crate) fn values(&self) -> String {
+        /// A longer description is tedious to listen to. The CSV file of the figure contains all values.
+        const MAX_VALUES: usize = 40;
+        let mut ends: Vec<[&Datum; 2]> = Vec::new();
+        let mut known = HashMap::new();
+        for (_, datum) in &self.marks {
+            let next = ends.len();
+            let index = *known.entry((&datum.series, &datum.value.name)).or_insert(next);
+            match index == next {
+                true => ends.push([datum, datum]),
+                false => ends[index][1] = datum,
+            }
+        }
+        let mut texts: Vec<String> = ends.iter().flatten().map(|datum| datum.hover_text()).collect();
+        texts.dedup();
+        texts.truncate(MAX_VALUES);
+        texts.join("; ")
     }
 
     /// Returns the values of all marks as CSV.

@@ -49,6 +49,8 @@ pub struct Figure {
     pub id: String,
     /// Suite of the figure; `None` for the figure of formats.
     pub suite: Option<String>,
+    /// Workload of the figure, whose marks are labelled as the rows of its table.
+    pub workload: Option<String>,
     /// Caption, which also describes the figure to readers who cannot see it.
     pub caption: String,
     /// `true` if the page shows the figure only on demand.
@@ -114,6 +116,7 @@ pub(crate) fn each_figure<E>(
     take(Figure {
         id: "formats".to_owned(),
         suite: None,
+        workload: None,
         caption,
         folded: false,
         canvas,
@@ -151,6 +154,7 @@ fn figure(
     Figure {
         id: file_name(&format!("{name}-{kind}"), index),
         suite: Some(suite.info.name.clone()),
+        workload: Some(group.workload.to_owned()),
         caption,
         folded,
         canvas,

@@ -2,6 +2,7 @@
 
 mod advice;
 mod formats;
+mod row_data;
 mod suite;
 
 use mantissa_core::command_line;
@@ -19,19 +20,39 @@ use crate::{
     facts::facts,
     figures::font_faces,
     more_repeats::{MoreRepeats, more_repeats},
-    overview::{Overview, OverviewPage},
+    overview::{Overview, OverviewPage, SuiteAnswer},
     pages::{Layout, OVERVIEW_LINK, PageFiles, suite_anchor},
     units,
 };
+
+/// Script of all pages.
+pub(crate) const SCRIPT: &str = concat!(
+    include_str!("../../assets/copy.js"),
+    include_str!("../../assets/table.js"),
+    include_str!("../../assets/page.js")
+);
 
 /// A figure on a page.
 #[derive(Serialize)]
 pub(crate) struct Picture<'a> {
     id: &'a str,
     caption: &'a str,
+    workload: Option<&'a str>,
+    /// Values of the marks, for readers who cannot see the figure.
+    values: String,
     svg: &'a str,
     /// Path from the page to the folder of the report, with a slash unless it is empty.
     root: &'static str,
+}
+
+/// Link to a suite on the page, with the certainty of its result.
+#[derive(Serialize)]
+struct SuiteLink<'a> {
+    anchor: String,
+    title: &'a str,
+    certainty: &'static str,
+    /// CSS class.
+    class: &'static str,
 }
 
 #[derive(Serialize, Default)]
@@ -53,6 +74,7 @@ struct Page<'a> {
     tally: String,
     capped: bool,
     overview: Option<OverviewPage<'a>>,
+    contents: Vec<SuiteLink<'a>>,
     suites: Vec<SuiteSection<'a>>,
     more_repeats: Option<MoreRepeats>,
     /// JSON, escaped for a script element.
@@ -140,6 +162,16 @@ impl<'r, 'a> Pages<'r, 'a> {
         let capped = groups
             .into_iter()
             .any(|group| group.comparisons.len() > report.rows_shown());
+        let contents = suites.iter().map(|(index, suite)| {
+            let certainty = SuiteAnswer::of(suite, *index).certainty;
+            SuiteLink {
+                anchor: suite_anchor(*index),
+                title: &suite.info.title,
+                certainty: certainty.name(),
+                class: certainty.class(),
+            }
+        });
+        let contents = contents.collect();
         let shown: Vec<&Suite<'_>> = suites.iter().map(|(_, suite)| *suite).collect();
         let more_repeats = more_repeats(report, &shown);
         let sections = suites.into_iter().map(|(index, suite)| {
@@ -149,7 +181,7 @@ impl<'r, 'a> Pages<'r, 'a> {
         let suites = sections.collect();
         Ok(Page {
             css: font_faces() + include_str!("../../assets/page.css"),
-            js: include_str!("../../assets/page.js"),
+            js: SCRIPT,
             name: &run.name,
             root,
             machine: this_machine(run),
@@ -158,6 +190,7 @@ impl<'r, 'a> Pages<'r, 'a> {
             started: &run.environment.started,
             banners: &report.banners,
             capped,
+            contents,
             suites,
             more_repeats,
             cells: cells.json().map_err(ReportError::Cells)?,
@@ -181,6 +214,8 @@ pub(crate) fn picture<'a>(figure: &'a Figure, svg: &'a str, root: &'static str) 
     Picture {
         id: &figure.id,
         caption: &figure.caption,
+        workload: figure.workload.as_deref(),
+        values: figure.canvas.values(),
         svg,
         root,
     }

@@ -7,6 +7,7 @@ use super::{
     Picture,
     advice::{WorkAdvicePage, advice},
     picture,
+    row_data::{RowData, role, unit},
 };
 use crate::{
     Banner, ClaimVerdict, Figure, Group, Report, Row, Run,
@@ -26,6 +27,8 @@ struct Heading {
     title: String,
     below: &'static str,
     align: Align,
+    role: &'static str,
+    unit: Option<&'static str>,
 }
 
 #[derive(Serialize, Default)]
@@ -37,6 +40,8 @@ struct Line {
     /// Element to which the row links: the folded details of the setting.
     target: String,
     seeds: Vec<SeedCell>,
+    /// `None` for published rows.
+    data: Option<RowData>,
 }
 
 /// Cell of a setting under one seed.
@@ -192,6 +197,8 @@ fn group_page<'a>(
             title,
             below,
             align: column.align(),
+            role: role(group, *column),
+            unit: unit(*column),
         }
     });
     let alike = group.common_skip_reason();
@@ -219,6 +226,7 @@ fn group_page<'a>(
                 all => format!("setting-{}", all.first().map_or(0, |cell| cell.index)),
             },
             seeds,
+            data: Some(RowData::of(group, setting)),
         });
     }
     let published = suite.references.iter().map(|reference| {

@@ -122,6 +122,7 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
     Some(Figure {
         id: file_name(&format!("side-by-side-{}", table.name), index),
         suite: None,
+        workload: None,
         caption: capitalised(&caption),
         folded: false,
         canvas,

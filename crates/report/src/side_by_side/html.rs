@@ -13,7 +13,7 @@ use crate::{
     Banner, Figure, ReportError,
     banner::this_machine,
     figures::{font_faces, shown_of},
-    html::{Picture, add_macros, picture},
+    html::{Picture, SCRIPT, add_macros, picture},
     table::Field,
 };
 
@@ -84,7 +84,7 @@ pub(super) fn html(
     let tables = comparison.tables.iter().zip(figures).enumerate();
     let page = Page {
         css: font_faces() + include_str!("../../assets/page.css"),
-        js: include_str!("../../assets/page.js"),
+        js: SCRIPT,
         version: env!("CARGO_PKG_VERSION"),
         banners: &comparison.banners,
         runs: runs(comparison),

@@ -7,7 +7,12 @@ use super::{
     figure,
     view::{Direction, TrendChangePoint, TrendLine, Trends},
 };
-use crate::{Align, ReportError, digits, figures::font_faces, html::add_macros, units};
+use crate::{
+    Align, ReportError, digits,
+    figures::font_faces,
+    html::{SCRIPT, add_macros},
+    units,
+};
 
 /// Maximum number of figures on a page. The most severe trends are drawn.
 const MAX_FIGURES: usize = 40;
@@ -35,6 +40,7 @@ struct FigurePage {
     id: String,
     caption: String,
     svg: String,
+    values: String,
 }
 
 #[derive(Serialize)]
@@ -69,7 +75,7 @@ impl Trends {
             .collect::<Result<Vec<_>, _>>()?;
         let page = Page {
             css: font_faces() + include_str!("../../assets/page.css"),
-            js: include_str!("../../assets/page.js"),
+            js: SCRIPT,
             version: env!("CARGO_PKG_VERSION"),
             name: &self.name,
             facts: self.facts(),
@@ -121,7 +127,13 @@ fn figure_page(index: usize, line: &TrendLine, many: bool) -> Result<Option<Figu
         figure: id.clone(),
         reason,
     })?;
-    Ok(Some(FigurePage { id, caption, svg }))
+    let values = canvas.values();
+    Ok(Some(FigurePage {
+        id,
+        caption,
+        svg,
+        values,
+    }))
 }
 
 fn headings(many: bool) -> Vec<Heading> {
