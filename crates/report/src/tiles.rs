@@ -35,7 +35,7 @@ struct Entry {
     headline: String,
     facts: Vec<String>,
     certainty: &'static str,
-    /// CSS class of the certainty.
+    /// CSS class of the certainty; empty if no setting qualifies.
     class: &'static str,
     /// Command that reproduces a cell of the setting; empty without a record.
     command: String,
@@ -54,11 +54,15 @@ impl Entry {
         let command = setting.and_then(|setting| setting.row().command());
         Self {
             work: String::new(),
-            headline,
             facts: Vec::new(),
             certainty: certainty.name(),
-            class: certainty.class(),
+            // The colour is for settings that qualify.
+            class: match headline.as_str() {
+                NONE_SHOWN => "",
+                _ => certainty.class(),
+            },
             command: command.unwrap_or_default().to_owned(),
+            headline,
         }
     }
 }
