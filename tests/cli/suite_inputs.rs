@@ -145,6 +145,7 @@ fn saved_weights_have_the_accuracy_of_their_training() {
             "--profile=smoke",
             "--backend=flex",
             "--out=evaluated",
+            "--repeats=1",
             "--weights=weights.safetensors",
             "--data=suites/inputs/digits",
             "-a",
