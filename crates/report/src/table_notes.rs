@@ -1,7 +1,7 @@
 //! Notes below a table on its intervals and comparisons.
 
 use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, TOLERATED_LOSS, Verdict};
-use mantissa_core::{Axis, MetricName};
+use mantissa_core::{Axis, MetricName, TaskKind};
 
 use crate::{Group, Row, setting::SPEED_THRESHOLD, units};
 
@@ -95,12 +95,18 @@ fn accuracy_note(group: &Group<'_>) -> Option<String> {
             true => "Accuracies are means over the seeds, with their range",
             false => "Accuracies have Wilson intervals over the test examples",
         });
+    let seeds = match group.kind == TaskKind::Train && !group.varies(Axis::Seed) {
+        true => {
+            " Each setting was trained under one seed, and another seed may change its accuracy by more than these intervals."
+        }
+        false => "",
+    };
     Some(match (intervals, compared) {
         (None, _) => return None,
         (Some(text), false) => format!("{text}."),
         (Some(text), true) => format!(
             "{text}. Accuracy is kept if the interval of its change excludes a loss of more than {:.0} point, lost if it contains no smaller \
-             loss, and undecided otherwise. The change is computed example by example where the predictions are known.",
+             loss, and undecided otherwise. The change is computed example by example where the predictions are known.{seeds}",
             100.0 * TOLERATED_LOSS
         ),
     })

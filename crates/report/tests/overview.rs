@@ -103,7 +103,7 @@ fn the_effect_of_a_suite_is_the_comparison_that_the_advice_is_based_on() {
     assert_eq!(line[2], "Use 32-true · high.");
     let loss = change(chosen.accuracy_loss.as_ref().unwrap()).replacen(" (", " points (", 1);
     let effect = format!(
-        "{}, {} memory, accuracy {loss}",
+        "{}, {} memory, accuracy {loss}, one seed",
         ratio(chosen.speed.as_ref().unwrap()),
         ratio(chosen.memory.as_ref().unwrap()),
     );
@@ -367,7 +367,7 @@ fn the_terminal_shows_at_most_40_lines_of_80_characters() {
     for whole in [
         "matmul of kernels, size 1024: error (baseline 1.90×10⁻⁷), matmul (baseline 199.2 GFLOP/s)",
         "training-model of training: training (baseline 10.00 s), memory (baseline 4.00 GB), accuracy",
-        "2.00× (1.99–2.01) as fast as 32-true · highest, 1.00× (1.00–1.00) memory, accuracy −0.40 points (−0.88 to 0.08).",
+        "2.00× (1.99–2.01) as fast as 32-true · highest, 1.00× (1.00–1.00) memory, accuracy −0.40 points (−0.88 to 0.08), one seed.",
     ] {
         assert!(unbroken.contains(whole), "{whole}: {text}");
     }

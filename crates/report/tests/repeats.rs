@@ -117,9 +117,27 @@ fn seeds_that_did_not_run_are_stated() {
     run.plan(&Cell::new("s", workload("w"), setting, 2), None);
     let table = markdown(&Report::new(&run).unwrap());
     assert!(
-        table.contains("| accuracy kept, 1 of 2 seeds not run |"),
+        table.contains("| accuracy kept (one seed), 1 of 2 seeds not run |"),
         "{table}"
     );
+}
+
+#[test]
+fn accuracies_of_trainings_under_one_seed_are_marked() {
+    let trained = |seeds: u64| {
+        let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul, Axis::Seed])]);
+        for seed in 1..=seeds {
+            add_tested_training(&mut run, &[(Axis::Matmul, "highest")], seed, |at| at >= 140);
+            add_tested_training(&mut run, &[(Axis::Matmul, "high")], seed, |at| at >= 140);
+        }
+        markdown(&Report::new(&run).unwrap())
+    };
+    let note = "Each setting was trained under one seed";
+    let once = trained(1);
+    assert!(once.contains("(one seed)") && once.contains(note), "{once}");
+    let twice = trained(2);
+    assert!(twice.contains("accuracy"), "{twice}");
+    assert!(!twice.contains("(one seed)") && !twice.contains(note), "{twice}");
 }
 
 #[test]
@@ -294,7 +312,7 @@ fn five_processes_have_an_interval_and_can_differ_significantly() {
         "{}",
         headline(&run)
     );
-    assert!(markdown(&Report::new(&run).unwrap()).contains("| faster, accuracy kept |"));
+    assert!(markdown(&Report::new(&run).unwrap()).contains("| faster, accuracy kept (one seed) |"));
 }
 
 #[test]

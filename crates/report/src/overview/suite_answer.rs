@@ -52,6 +52,8 @@ pub(crate) struct Effect {
     pub memory: Option<(MetricName, Estimate)>,
     /// Test accuracy lost against the baseline, as a share of the examples.
     pub accuracy_loss: Option<Estimate>,
+    /// `true` if the accuracies are those of trainings under one seed.
+    pub is_trained_once: bool,
     /// Relative error of a kernel.
     pub error: Option<f64>,
 }
@@ -112,6 +114,7 @@ impl Effect {
             speed: compared.speed_up()?.clone(),
             memory: memory.and_then(|metric| Some((metric, compared.memory_ratio()?.clone()))),
             accuracy_loss: compared.accuracy_loss().cloned(),
+            is_trained_once: compared.is_trained_once(),
             error: compared.value(MetricName::RelativeError).filter(|_| is_kernel),
         })
     }
@@ -124,7 +127,7 @@ impl Effect {
         }
     }
 
-    /// Formats the memory and the accuracy, or the error: `0.81× memory, accuracy −0.1 points (−0.6 to 0.4)`.
+    /// Formats the memory and the accuracy, or the error: `0.81× memory, accuracy −0.1 points (−0.6 to 0.4), one seed`.
     pub fn other_effects(&self) -> String {
         let memory = self.memory.as_ref();
         let memory = memory.map(|(metric, ratio)| match ratio.n {
@@ -132,7 +135,8 @@ impl Effect {
             _ => format!("{} memory", memory_text(*metric, ratio)),
         });
         let loss = self.accuracy_loss.as_ref();
-        let accuracy = loss.map(|loss| format!("accuracy {}", accuracy_change(loss)));
+        let seeds = if self.is_trained_once { ", one seed" } else { "" };
+        let accuracy = loss.map(|loss| format!("accuracy {}{seeds}", accuracy_change(loss)));
         let error = self
             .error
             .map(|error| format!("relative error {}", units::scientific(error)));

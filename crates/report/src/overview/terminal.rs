@@ -17,7 +17,7 @@ const MAX_LINES: usize = 40;
 /// Maximum number of suites, if the matrix needs the remaining lines.
 const MAX_SUITES: usize = 16;
 /// Maximum number of lines of a sentence.
-const MAX_WRAPPED: usize = 2;
+const MAX_WRAPPED: usize = 3;
 /// Maximum number of lines about skipped suites.
 const MAX_SKIPPED: usize = 3;
 /// Maximum width, beyond which lines are hard to read.

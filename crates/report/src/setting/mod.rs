@@ -15,7 +15,7 @@ pub(crate) use ratio_text::{certainty, ratio_text};
 pub(crate) use spot::Spot;
 
 use mantissa_analysis::{Estimate, Verdict, hodges_lehmann_ratio};
-use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, Status};
+use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, Status, TaskKind};
 
 use crate::{Group, Row};
 
@@ -181,6 +181,11 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         self.accuracy_loss()
             .filter(|_| !self.is_baseline())
             .map(AccuracyVerdict::of)
+    }
+
+    /// Returns `true` for a training under one seed, whose accuracy another seed may change by more than its interval over test examples.
+    pub fn is_trained_once(&self) -> bool {
+        self.row().cell.workload.kind() == TaskKind::Train && self.effective_seeds().count() == 1
     }
 
     /// Formats the largest loss of accuracy that the data does not exclude: `loss of up to 0.62 points not excluded`. `None` for the baseline,

@@ -9,7 +9,7 @@ use crate::{
     Group, Row,
     advise::accuracy_change,
     estimates::is_token_metric,
-    setting::{AccuracyVerdict, MIN_EXAMPLES, SettingResult, certainty},
+    setting::{MIN_EXAMPLES, SettingResult, certainty},
     units,
 };
 
@@ -221,8 +221,15 @@ fn verdict_text(setting: &SettingResult<'_, '_>) -> String {
         Verdict::Unchanged => "equally fast",
         Verdict::Inconclusive(_) => "speed undecided",
     });
-    let accuracy = setting.accuracy_verdict().map(AccuracyVerdict::text);
-    let parts: Vec<&str> = speed.into_iter().chain(accuracy).collect();
+    let accuracy = setting.accuracy_verdict().map(|verdict| {
+        let seeds = if setting.is_trained_once() {
+            " (one seed)"
+        } else {
+            ""
+        };
+        format!("{}{seeds}", verdict.text())
+    });
+    let parts: Vec<&str> = speed.into_iter().chain(accuracy.as_deref()).collect();
     let text = match parts.as_slice() {
         [] if setting.speed_up().is_none() => "not compared".to_owned(),
         [] if setting.processes() == 1 => "measured once".to_owned(),
