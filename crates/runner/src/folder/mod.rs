@@ -138,8 +138,11 @@ impl RunFolder {
             );
             return Err(RunError::Input(error));
         }
-        if repeats > planned {
-            self.settings.repeats = repeats;
+        let of_suites = self.settings.suite_repeats.values_mut();
+        let of_all = of_suites.chain([&mut self.settings.repeats]);
+        let fewer: Vec<&mut u32> = of_all.filter(|planned| **planned < repeats).collect();
+        if !fewer.is_empty() {
+            fewer.into_iter().for_each(|planned| *planned = repeats);
             write_json(&self.path.join(SETTINGS_FILE), &self.settings)?;
             sync_directory(&self.path).at(&self.path)?;
         }
@@ -316,6 +319,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(create(dir.path()).unwrap());
         assert!(matches!(create(dir.path()), Err(RunError::Occupied { .. })));
+    }
+
+    #[test]
+    fn repeats_of_suites_replace_those_of_the_run_and_are_increased() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = testing::settings();
+        settings.repeats = 3;
+        settings.suite_repeats = [("few".to_owned(), 1), ("many".to_owned(), 5)].into();
+        let (plan, environment) = (testing::plan(2), testing::environment());
+        drop(RunFolder::create(dir.path(), plan, settings, &BTreeMap::new(), environment).unwrap());
+        let (mut folder, _) = RunFolder::open(dir.path()).unwrap();
+        let repeats =
+            |settings: &RunSettings| ["few", "many", "other"].map(|suite| settings.repeats_of(suite));
+        assert_eq!(repeats(&folder.settings), [1, 5, 3]);
+        folder.increase_repeats(4).unwrap();
+        assert_eq!(repeats(&folder.settings), [4, 5, 4]);
+        let (_, saved) = read_plan_and_settings(dir.path()).unwrap();
+        assert_eq!(repeats(&saved), [4, 5, 4]);
+        assert!(folder.increase_repeats(3).is_err());
     }
 
     #[test]

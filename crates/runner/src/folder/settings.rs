@@ -38,7 +38,7 @@ pub struct RunSettings {
     /// directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Number of processes of a cell, or more if the suite of the cell has more in [`Self::suite_repeats`].
+    /// Number of processes of each cell whose suite is not in [`Self::suite_repeats`].
     pub repeats: u32,
     /// Number of processes of the cells of a suite, by suite.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -82,9 +82,7 @@ impl RunSettings {
 
     /// Returns the number of processes of each cell of a suite.
     pub fn repeats_of(&self, suite: &str) -> u32 {
-        self.suite_repeats
-            .get(suite)
-            .map_or(self.repeats, |repeats| self.repeats.max(*repeats))
+        self.suite_repeats.get(suite).copied().unwrap_or(self.repeats)
     }
 
     fn resolved(&self, inputs: &Inputs) -> Inputs {
