@@ -8,7 +8,7 @@ use crate::{
     Group,
     advise::{Conclusion, Rejected, listed, memory_text},
     overview::{Candidate, Certainty, candidates},
-    setting::{SettingResult, precision_label, ratio_text},
+    setting::{SettingResult, ratio_text},
     units,
 };
 
@@ -155,7 +155,7 @@ fn leanest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
         let bytes = setting
             .value(metric)
             .map(|bytes| group.scale(metric, bytes).text(bytes));
-        let (base, ratio_text) = (baseline(setting), memory_text(metric, ratio));
+        let (base, ratio_text) = (setting.baseline_label(), memory_text(metric, ratio));
         let facts = [
             bytes.map(|bytes| format!("{bytes} ({})", units::memory_title(metric))),
             Some(format!("{ratio_text} the peak memory of {base}")),
@@ -203,15 +203,10 @@ fn unjudged(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Option<String> 
     is_unjudged.then(|| "accuracy not measured".to_owned())
 }
 
-/// Returns the label of the precision setting of a setting's baseline.
-fn baseline(setting: &SettingResult<'_, '_>) -> String {
-    let base = setting.pairs().next();
-    base.map_or_else(|| units::ABSENT.to_owned(), |(_, base)| precision_label(base))
-}
-
-/// Settings with the same status and reason.
+/// Settings with the same status and reason, or all skipped settings.
 struct Failure<'g, 'a> {
     is_skipped: bool,
+    /// Reason of the first setting.
     reason: String,
     settings: Vec<SettingResult<'g, 'a>>,
 }

@@ -110,7 +110,7 @@ impl Effect {
                 true => String::new(),
                 false => compared.label.clone(),
             },
-            baseline: baseline_label(compared),
+            baseline: compared.baseline_label(),
             speed: compared.speed_up()?.clone(),
             memory: memory.and_then(|metric| Some((metric, compared.memory_ratio()?.clone()))),
             accuracy_loss: compared.accuracy_loss().cloned(),
@@ -143,14 +143,6 @@ impl Effect {
         let effects = [memory, accuracy, error].into_iter().flatten();
         effects.collect::<Vec<_>>().join(", ")
     }
-}
-
-/// Returns the label of the precision setting of a setting's baseline.
-fn baseline_label(setting: &SettingResult<'_, '_>) -> String {
-    let mut pairs = setting.pairs();
-    pairs
-        .next()
-        .map_or_else(|| units::ABSENT.to_owned(), |(_, base)| precision_label(base))
 }
 
 /// Conclusion about one kind of work of one workload.

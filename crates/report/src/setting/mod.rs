@@ -17,7 +17,7 @@ pub(crate) use spot::Spot;
 use mantissa_analysis::{Estimate, Verdict, hodges_lehmann_ratio};
 use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, Status, TaskKind};
 
-use crate::{Group, Row};
+use crate::{Group, Row, units};
 
 /// Cells that differ only in the seed. Tables, figures, headlines and advice take every number of a setting from here.
 #[derive(Debug, Clone)]
@@ -86,6 +86,12 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         let both = self.seeds.iter().zip(&self.bases);
         both.filter(move |(row, _)| !any || row.is_ok())
             .filter_map(|(row, base)| Some((*row, (*base)?)))
+    }
+
+    /// Returns the label of the baseline's precision setting.
+    pub fn baseline_label(&self) -> String {
+        let base = self.pairs().next();
+        base.map_or_else(|| units::ABSENT.to_owned(), |(_, base)| precision_label(base))
     }
 
     /// Returns the number of seeds for which the baseline did not finish.
