@@ -17,7 +17,7 @@ for (const { table } of tables) {
   const rows = new Map([...table.tBodies[0].rows].map((row) => [row.dataset.label, row]));
   const figures = [...table.closest("section").querySelectorAll("figure[data-workload]")].filter((figure) => figure.dataset.workload === table.dataset.workload);
   let marks;
-  // Returns the marks by row. They are searched on the first use, because a page can have thousands.
+  // Returns the marks by row. The marks are collected on the first use, because a page can have thousands.
   const marksOf = (row) => {
     marks ??= figures.flatMap((figure) => [...figure.querySelectorAll("g")]).map((mark) => [rowOf(mark), mark]);
     return marks.filter(([of]) => of === row).map(([, mark]) => mark);

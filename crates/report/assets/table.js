@@ -5,8 +5,8 @@ const address = () => {
 };
 let view = address().parameters ?? new URLSearchParams();
 const save = () => history.replaceState(null, "", `#${address().target}${String(view) && `&${view}`}`);
-// Returns a function that compares the settings of a table with the row of an id, or with the baseline of the run if the id is not of a
-// row. Only ratios and differences of the values in the page are recomputed. Intervals and verdicts need the samples, so they are blank.
+// Returns a function that recomputes the comparisons of a table relative to the row with an id. An id without a row restores the baseline of
+// the run. Only ratios and differences of the values in the page are recomputed. Intervals and verdicts need the samples, so they are blank.
 const comparison = (headings, rows) => {
   const originals = new Map();
   const column = (...roles) => headings.findIndex((heading) => roles.includes(heading.dataset.role));
@@ -187,7 +187,7 @@ const tables = [...document.querySelectorAll("table.results")].map((table, index
     columns();
   };
   refresh();
-  // Shows a row although a filter hides it.
+  // Shows a row even if a filter hides it.
   const reveal = (row) => {
     if (!table.contains(row) || !row.hidden) return;
     row.hidden = false;

@@ -10,7 +10,7 @@ use crate::{
     units,
 };
 
-/// What would decide the undecided comparisons of a page.
+/// Repeats, test examples or seeds that the undecided comparisons of a page need.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct MoreRepeats {
     pub text: String,
@@ -18,7 +18,7 @@ pub(crate) struct MoreRepeats {
     pub command: String,
 }
 
-/// Returns what would decide the undecided comparisons of `suites`; `None` if nothing is undecided for lack of data.
+/// Returns the data that the undecided comparisons of `suites` need; `None` if none is undecided for lack of data.
 pub(crate) fn more_repeats(report: &Report<'_>, suites: &[&Suite<'_>]) -> Option<MoreRepeats> {
     let groups = || suites.iter().flat_map(|suite| &suite.groups);
     let (undecided, all) = groups()

@@ -64,7 +64,7 @@ struct PublishedLines {
 #[derive(Serialize)]
 struct GroupPage<'a> {
     workload: &'a str,
-    /// What was measured: `12 of 18 settings ran, 3 seeds, 1 process each`.
+    /// Numbers of settings, processes and seeds: `12 of 18 settings ran, 3 processes each over 3 seeds`.
     measured: String,
     tiles: Vec<Tile>,
     answer: &'a [String],
