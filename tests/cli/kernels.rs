@@ -1,12 +1,19 @@
 //! The kernel cache on a driver without a GPU.
 #![cfg(target_os = "linux")]
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::SystemTime,
+};
 
 use serde_json::Value;
 
 use crate::{
     cuda::toolkit,
+    standin::{matmul_arguments, nvml_command},
     support::{TestDir, run_to_exit, stderr, stdout},
 };
 
@@ -39,12 +46,30 @@ fn matmul_command(dir: &TestDir, more: &[&str]) -> Command {
 
 /// Runs the cell into a run folder, with a failing compiler, and returns its record.
 fn without_compiler(dir: &TestDir, out: &str) -> Value {
-    run_to_exit({
-        let mut command = matmul_command(dir, &["--repeats", "1", "--out", out]);
-        command.env("STANDIN_NVRTC", "6");
-        command
-    });
+    without_compiler_as(dir, out, |command| command)
+}
+
+/// Like [`without_compiler`], with a changed command.
+fn without_compiler_as(dir: &TestDir, out: &str, change: impl FnOnce(Command) -> Command) -> Value {
+    let mut command = change(matmul_command(dir, &["--repeats", "1", "--out", out]));
+    command.env("STANDIN_NVRTC", "6");
+    run_to_exit(command);
     dir.records(out).remove(0)
+}
+
+/// Returns the same command with another program.
+fn with_program(command: &Command, program: &Path) -> Command {
+    let mut other = Command::new(program);
+    other
+        .args(command.get_args())
+        .current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
+        };
+    }
+    other
 }
 
 fn cache_warnings(record: &Value) -> Vec<&str> {
@@ -55,10 +80,15 @@ fn cache_warnings(record: &Value) -> Vec<&str> {
         .collect()
 }
 
+/// Returns the folders of the kernel cache, one per card, driver and program.
+fn cache_folders(dir: &TestDir) -> Vec<PathBuf> {
+    let folders = fs::read_dir(dir.path(".mantissa/cache/kernels")).unwrap();
+    folders.map(|folder| folder.unwrap().path()).collect()
+}
+
 /// Returns the files of the kernel cache.
 fn cache_files(dir: &TestDir) -> Vec<PathBuf> {
-    let folders = fs::read_dir(dir.path(".mantissa/cache/kernels")).unwrap();
-    let folders: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path()).collect();
+    let folders = cache_folders(dir);
     let [folder] = &folders[..] else {
         panic!("one card, driver and program: {folders:?}")
     };
@@ -92,6 +122,98 @@ fn precompiled_kernels_are_not_compiled_again() {
     let record = without_compiler(&dir, "run");
     assert_eq!(record["status"], "ok", "{record}");
     assert_eq!(cache_warnings(&record), [""; 0]);
+}
+
+#[test]
+fn kernels_of_another_card_driver_or_program_are_not_used() {
+    let dir = TestDir::new();
+    assert!(
+        run_to_exit(matmul_command(&dir, &["--precompile=only"]))
+            .status
+            .success()
+    );
+    let other_program = dir.path("other-program");
+    let mut program = fs::read(env!("CARGO_BIN_EXE_mantissa")).unwrap();
+    program.push(0);
+    fs::write(&other_program, program).unwrap();
+    fs::set_permissions(&other_program, fs::Permissions::from_mode(0o755)).unwrap();
+    let standin = |name: &'static str, value: &'static str| {
+        move |mut command: Command| {
+            command.env(name, value);
+            command
+        }
+    };
+
+    let same = without_compiler(&dir, "same");
+    assert_eq!(same["status"], "ok", "{same}");
+    let others = [
+        (
+            "card",
+            without_compiler_as(&dir, "card", standin("STANDIN_NAME", "another card")),
+        ),
+        (
+            "driver",
+            without_compiler_as(&dir, "driver", standin("STANDIN_CUDA", "13010")),
+        ),
+        (
+            "program",
+            without_compiler_as(&dir, "program", |command| with_program(&command, &other_program)),
+        ),
+    ];
+    // The compiler fails, so a cell without cached kernels fails, too.
+    let compiles = |record: &Value| {
+        record["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("the stand-in was configured to fail"))
+    };
+    let uses_the_cache: Vec<&str> = others
+        .iter()
+        .filter(|(_, record)| !compiles(record))
+        .map(|(what, _)| *what)
+        .collect();
+    assert_eq!(uses_the_cache, [""; 0], "{others:#?}");
+}
+
+#[test]
+fn kernels_are_checked_once_per_driver() {
+    let dir = TestDir::new();
+    // Returns the files with the results of checks, and their modification times.
+    let check = |cuda: &str, driver: &str| {
+        let mut command = nvml_command(
+            &dir,
+            &matmul_arguments(&["-a", "size=16"]),
+            &format!("memory 100\n driver {driver}"),
+        );
+        command
+            .env_remove("MANTISSA_UNCHECKED_KERNELS")
+            .env("STANDIN_CUDA", cuda);
+        run_to_exit(command);
+        fs::remove_dir_all(dir.path("run")).unwrap();
+        let folders = cache_folders(&dir).into_iter();
+        let mut files: Vec<(PathBuf, SystemTime)> = folders
+            .map(|folder| folder.join("checks.json"))
+            .map(|file| (file.clone(), fs::metadata(file).unwrap().modified().unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let first = check("13000", "580.1");
+    assert_eq!(first.len(), 1);
+    assert_eq!(
+        check("13000", "580.1"),
+        first,
+        "checked again with the same driver"
+    );
+    let [(file, time)] = &check("13000", "580.2")[..] else {
+        panic!("drivers of the same CUDA version share compiled kernels")
+    };
+    assert_eq!(file, &first[0].0);
+    assert_ne!(time, &first[0].1, "not checked with another driver");
+    assert_eq!(
+        check("13010", "580.2").len(),
+        2,
+        "not checked with another CUDA version"
+    );
 }
 
 #[test]

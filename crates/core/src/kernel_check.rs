@@ -73,6 +73,9 @@ pub struct KernelCheck {
     pub detail: Option<String>,
     /// The kernels that passed: one entry for each dtype of the operands.
     pub passed: Vec<CandidateKernel>,
+    /// Version of the NVIDIA driver (`580.95.05`); `None` if NVML does not report it.
+    #[serde(default)]
+    pub driver: Option<String>,
 }
 
 impl KernelCheck {
@@ -109,6 +112,7 @@ impl KernelCheck {
             setting,
             candidate,
             shapes,
+            driver: None,
         }
     }
 
@@ -127,6 +131,7 @@ impl KernelCheck {
             shapes: 0,
             detail: Some(detail),
             passed: vec![],
+            driver: None,
         }
     }
 }

@@ -73,7 +73,11 @@ pub fn check_kernels(
         return Ok(vec![]);
     }
     let folder = engine.kernel_folder(Backend::Cuda, &settings.resolved_inputs().cache);
+    let gpu = stop.with_default_signals(|| devices::gpu(engine, Backend::Cuda));
+    let (uuid, driver) = gpu.map_or((None, None), |gpu| (gpu.uuid, gpu.driver));
     let mut checks = checks_in(&folder);
+    // The folder is per CUDA version of the driver. Drivers of the same CUDA version may translate the same kernel differently.
+    checks.retain(|done| done.driver == driver);
     let is_checked = |check: &KernelToCheck| {
         checks.iter().any(|done| {
             (done.operation, &done.setting, &done.candidate)
@@ -90,7 +94,11 @@ pub fn check_kernels(
         let limit = Duration::try_from_secs_f64(limits.fold(0.0, f64::max))
             .unwrap_or(CHECK_TIMEOUT)
             .min(CHECK_TIMEOUT);
-        checks.extend(run_checks(engine, &missing, (settings, limit), stop, progress)?);
+        let added = run_checks(&missing, (settings, limit), uuid, stop, progress)?;
+        checks.extend(added.into_iter().map(|check| KernelCheck {
+            driver: driver.clone(),
+            ..check
+        }));
         let path = folder.join(KernelCheck::FILE);
         let text = serde_json::to_vec_pretty(&checks).expect("kernel checks are serializable");
         let written = fs::create_dir_all(&folder).and_then(|()| write_whole(&path, &text));
@@ -106,14 +114,12 @@ pub fn check_kernels(
 }
 
 fn run_checks(
-    engine: &dyn Engine,
     missing: &[KernelToCheck],
     (settings, limit): (&RunSettings, Duration),
+    gpu: Option<String>,
     stop: &Stop,
     progress: &mut dyn Progress,
 ) -> Result<Vec<KernelCheck>, RunError> {
-    let gpu = stop.with_default_signals(|| devices::gpu(engine, Backend::Cuda));
-    let gpu = gpu.and_then(|gpu| gpu.uuid);
     let request = |check: &KernelToCheck| Request {
         cell: check.cell.clone(),
         inputs: settings.resolved_inputs(),
