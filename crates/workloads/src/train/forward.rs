@@ -55,9 +55,20 @@ impl<M: Network> Trainer<'_, M> {
         let predicted = logits.clone().inner().argmax(1).flatten::<1>(0, 1);
         Loss {
             hits: predicted.equal(labels.clone()).int().sum(),
-            summed: summed_loss(&self.compute, logits, labels),
+            summed: self.summed_loss(&self.compute, logits, labels),
             moments,
         }
+    }
+
+    /// Computes the loss of this training from logits `[n, classes]` and labels `[n]`, summed over the labels. Step and observation minimize the same
+    /// loss, the observation in two precisions.
+    pub(super) fn summed_loss(
+        &self,
+        compute: &Compute,
+        logits: Tensor<2>,
+        labels: Tensor<1, Int>,
+    ) -> Tensor<1> {
+        compute.cross_entropy_sum(logits, labels)
     }
 
     /// Seeds the dropout masks of a segment. Each segment of each micro-batch has its own seed, so that the recomputation of a checkpointed segment
@@ -82,11 +93,6 @@ impl<M: Network> Trainer<'_, M> {
             .pass(parameters, &self.compute, Stage::Testing(&self.running));
         (self.model.forward(&pass, &input, |_| ()), labels)
     }
-}
-
-/// Computes the loss of a training, summed over all labels. Step and observation must minimize the same loss, so they share this function.
-pub(super) fn summed_loss(compute: &Compute, logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
-    compute.cross_entropy_sum(logits, labels)
 }
 
 /// Derives an independent seed for a numbered stream (finalizer of SplitMix64).

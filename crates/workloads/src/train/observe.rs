@@ -11,10 +11,7 @@ use mantissa_core::{
 };
 use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, device};
 
-use super::{
-    forward::{summed_loss, upload},
-    trainer::Trainer,
-};
+use super::{forward::upload, trainer::Trainer};
 use crate::{
     WorkloadError,
     data::Labelled,
@@ -157,22 +154,20 @@ fn compare_updates<M: Network>(
 }
 
 /// Model and parameters in one precision: the setting's or the reference's.
-struct PrecisionSide<'a, M> {
-    model: &'a M,
+struct PrecisionSide<'a, M: Network> {
+    trainer: &'a Trainer<'a, M>,
     compute: Compute,
     parameters: ParameterSet,
     working: ParameterSet,
-    device: &'a Device,
 }
 
 impl<'a, M: Network> PrecisionSide<'a, M> {
-    fn new(trainer: &'a Trainer<'_, M>, compute: Compute, parameters: ParameterSet) -> Self {
+    fn new(trainer: &'a Trainer<'a, M>, compute: Compute, parameters: ParameterSet) -> Self {
         Self {
-            model: &trainer.model,
             working: parameters.working(&compute, |name| trainer.model.multiplies(name)),
+            trainer,
             compute,
             parameters,
-            device: trainer.device,
         }
     }
 }
@@ -184,11 +179,11 @@ fn forward<M: Network>(
     mut comparisons: Option<&mut Comparisons>,
 ) -> Result<[Vec<Tensor<2>>; 2], WorkloadError> {
     let mut hidden = [vec![], vec![]];
-    for segment in 0..=sides[0].model.segments() {
+    for segment in 0..=sides[0].trainer.model.segments() {
         let outputs: [LayerOutputs; 2] = Default::default();
         for ((side, hidden), outputs) in sides.iter().zip(&mut hidden).zip(&outputs) {
-            let (input, _) = upload::<M>(batch, side.device);
-            let (model, parameters) = (side.model, side.working.freeze());
+            let (input, _) = upload::<M>(batch, side.trainer.device);
+            let (model, parameters) = (&side.trainer.model, side.working.freeze());
             let pass = model
                 .pass(&parameters, &side.compute, Stage::Observing)
                 .with_recorded_outputs(outputs);
@@ -226,21 +221,23 @@ fn backward<M: Network>(
 ) -> Result<(), WorkloadError> {
     let mut gradients = vec![];
     for ((side, mut hidden), sum) in sides.into_iter().zip(hidden).zip(sums) {
-        let (input, labels) = upload::<M>(batch, side.device);
+        let (input, labels) = upload::<M>(batch, side.trainer.device);
         let mut output_gradient: Option<Tensor<2>> = None;
         let mut hidden_gradients = vec![];
-        for segment in (0..=side.model.segments()).rev() {
+        for segment in (0..=side.trainer.model.segments()).rev() {
             let tracked = side.working.track();
-            let pass = side.model.pass(&tracked, &side.compute, Stage::Observing);
+            let pass = side.trainer.model.pass(&tracked, &side.compute, Stage::Observing);
             let before = (segment > 0).then(|| hidden.pop().expect("each segment has hidden states"));
             let before = before.map(|hidden| Tensor::from_inner(hidden).require_grad());
             let loss = match (&output_gradient, &before) {
                 (None, Some(before)) => {
-                    let logits = side.model.head(&pass, before.clone(), &input);
-                    summed_loss(&side.compute, logits, labels.clone()).mul_scalar(factor)
+                    let logits = side.trainer.model.head(&pass, before.clone(), &input);
+                    side.trainer
+                        .summed_loss(&side.compute, logits, labels.clone())
+                        .mul_scalar(factor)
                 }
                 (Some(output_gradient), _) => {
-                    let after = side.model.segment(&pass, segment, &input, before.clone());
+                    let after = side.trainer.model.segment(&pass, segment, &input, before.clone());
                     (after * output_gradient.clone()).sum()
                 }
                 (None, None) => unreachable!("the head is first and has hidden states as input"),
