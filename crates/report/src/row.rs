@@ -133,12 +133,6 @@ impl<'a> Row<'a> {
             .collect()
     }
 
-    /// Returns the bytes moved per second relative to a copy of the same size in the same processes.
-    pub fn copy_share(&self) -> Option<f64> {
-        let value = |metric| Some(self.metric(metric)?.value);
-        Some(value(MetricName::BytesPerSecond)? / value(MetricName::CopyBytesPerSecond)?)
-    }
-
     /// Returns the throughput relative to cuBLASLt on the same operands in the same processes.
     pub fn cublas_share(&self) -> Option<f64> {
         let value = |metric| Some(self.metric(metric)?.value);

@@ -7,7 +7,7 @@ use mantissa_core::{
     Axis, CacheState, Cell, Kernel, KernelTask, MatmulShape, Metric, MetricName, RowsShape, Status, Task,
     Workload,
 };
-use mantissa_report::Run;
+use mantissa_report::{Report, Run, markdown};
 
 /// Returns a workload of one kernel.
 fn kernel(kernel: Kernel) -> Workload {
@@ -78,6 +78,20 @@ fn every_setting_is_compared_with_the_copies_of_its_own_processes() {
     for (band, colour) in bands.iter().zip(["#0072B2", "#D55E00"]) {
         assert!(band.contains(colour), "{band}");
     }
+}
+
+#[test]
+fn headline_and_table_state_the_same_share_of_a_copy() {
+    let run = casts();
+    let summary = markdown(&Report::new(&run).unwrap());
+    // 50 GB/s of 100 GB/s and of 80 GB/s, at two sizes each.
+    assert!(
+        summary
+            .contains("The fastest setting moves 50.00 GB/s, 50 % of the rate of a copy of the same size."),
+        "{summary}"
+    );
+    let count = |share: &str| summary.matches(&format!("({share} of a copy)")).count();
+    assert_eq!((count("50 %"), count("62 %")), (2, 2), "{summary}");
 }
 
 #[test]

@@ -117,13 +117,11 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
         Some(base) if fastest.speed_up().is_some_and(|ratio| ratio.value <= 1.0) => base,
         _ => fastest,
     };
-    let value = |metric| ran_fastest.value(metric);
-    let copied = value(MetricName::BytesPerSecond).zip(value(MetricName::CopyBytesPerSecond));
-    if let Some((moved, copied)) = copied {
+    if let Some(share) = ran_fastest.copy_share() {
         sentences.push(format!(
             "The fastest setting moves {}, {:.0} % of the rate of a copy of the same size.",
             shown(MetricName::BytesPerSecond, ran_fastest),
-            100.0 * moved / copied
+            100.0 * share
         ));
     }
     if shape::sums_grow(kernel) {

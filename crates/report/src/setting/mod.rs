@@ -161,6 +161,11 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         self.spot(metric).map(|spot| spot.value)
     }
 
+    /// Returns the bytes moved per second relative to a copy of the same size in the same processes.
+    pub fn copy_share(&self) -> Option<f64> {
+        Some(self.value(MetricName::BytesPerSecond)? / self.value(MetricName::CopyBytesPerSecond)?)
+    }
+
     /// Returns the speed relative to the baseline over the processes of both, for the seeds that both finished.
     pub fn speed_up(&self) -> Option<&'g Estimate> {
         self.comparison.speed_up.as_ref()

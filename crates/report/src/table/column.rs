@@ -178,7 +178,7 @@ fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: Metr
             ..field
         },
         _ if metric == MetricName::BytesPerSecond && is_one_seed => Field {
-            detail: row.copy_share().map(copy_share_text).unwrap_or_default(),
+            detail: setting.copy_share().map(copy_share_text).unwrap_or_default(),
             ..field
         },
         _ if metric == MetricName::FlopsPerSecond && is_one_seed => {
