@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_analysis::hodges_lehmann_ratio;
 use mantissa_core::{Axis, MatmulPrecision, MetricName, Status, TaskKind};
 
 use crate::{
     Row,
-    setting::{Comparison, SettingResult, compare, itself, ran, speeds},
+    setting::{Comparison, SettingResult, compare, ran, ratio_to_baseline, speeds},
     shape,
     units::Scale,
 };
@@ -200,11 +199,8 @@ fn set_baselines(
     for comparison in comparisons {
         for (index, base) in comparison.rows.iter().zip(&comparison.baselines) {
             let ratio = |values: &dyn Fn(&Row<'_>) -> Vec<f64>| {
-                let mine = values(&rows[*index]);
-                match *base == Some(*index) {
-                    true => itself(&mine),
-                    false => hodges_lehmann_ratio(&mine, &values(&rows[(*base)?])),
-                }
+                let [mine, theirs] = [*index, (*base)?].map(|index| values(&rows[index]));
+                ratio_to_baseline(&mine, &theirs, *base == Some(*index))
             };
             let speed_up = ratio(&|row| speeds(row, speed));
             let memory_ratio = memory.and_then(|metric| ratio(&|row| row.values(metric)));

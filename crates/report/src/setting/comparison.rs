@@ -45,10 +45,7 @@ pub(crate) fn compare(rows: &[Row<'_>], speed: MetricName, memory: Option<Metric
     if let Some(memory) = memory {
         for comparison in &mut comparisons {
             let [mine, theirs] = comparison.values(rows, |row| row.values(memory));
-            comparison.memory_ratio = match comparison.is_baseline {
-                true => itself(&mine),
-                false => hodges_lehmann_ratio(&mine, &theirs),
-            };
+            comparison.memory_ratio = ratio_to_baseline(&mine, &theirs, comparison.is_baseline);
         }
     }
     comparisons
@@ -139,8 +136,16 @@ pub(crate) fn speeds(row: &Row<'_>, metric: MetricName) -> Vec<f64> {
     }
 }
 
+/// Returns the ratio of the values of a row or a setting to those of its baseline: 1 for the baseline, else the Hodges–Lehmann ratio.
+pub(crate) fn ratio_to_baseline(values: &[f64], baseline: &[f64], is_baseline: bool) -> Option<Estimate> {
+    match is_baseline {
+        true => ratio_to_itself(values),
+        false => hodges_lehmann_ratio(values, baseline),
+    }
+}
+
 /// Returns the ratio of a baseline to itself. It has no interval, because it is not an estimate. `None` without values.
-pub(crate) fn itself(values: &[f64]) -> Option<Estimate> {
+fn ratio_to_itself(values: &[f64]) -> Option<Estimate> {
     (!values.is_empty()).then_some(Estimate {
         value: 1.0,
         interval: None,
@@ -174,7 +179,7 @@ fn judge_speeds(rows: &[Row<'_>], comparisons: &mut [Comparison], metric: Metric
     }
     for (comparison, [mine, _]) in comparisons.iter_mut().zip(&values) {
         if comparison.is_baseline {
-            comparison.speed_up = itself(mine);
+            comparison.speed_up = ratio_to_itself(mine);
         }
     }
 }

@@ -8,7 +8,7 @@ mod spot;
 
 pub(crate) use accuracy_verdict::AccuracyVerdict;
 pub(crate) use comparison::{
-    Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, itself, speeds,
+    Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, ratio_to_baseline, speeds,
 };
 pub(crate) use label::{WORK_AXES, label_within_work, precision_label};
 pub(crate) use ratio_text::{certainty, ratio_text};
@@ -259,19 +259,15 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     /// Returns the ratio of a metric to the baseline's.
     pub fn ratio(&self, metric: MetricName) -> Option<Estimate> {
         let [mine, theirs] = self.values_with_baseline(metric);
-        match self.is_baseline() {
-            true => itself(&mine),
-            false => hodges_lehmann_ratio(&mine, &theirs),
-        }
+        ratio_to_baseline(&mine, &theirs, self.is_baseline())
     }
 
     /// Returns the ratio by which the setting is faster or cheaper than its baseline; above 1 if it is better.
     pub fn advantage(&self, metric: MetricName) -> Option<Estimate> {
         let [mine, theirs] = self.values_with_baseline(metric);
         match metric.better() {
-            _ if self.is_baseline() => itself(&mine),
-            Better::Higher => hodges_lehmann_ratio(&mine, &theirs),
-            Better::Lower => hodges_lehmann_ratio(&theirs, &mine),
+            Better::Higher => ratio_to_baseline(&mine, &theirs, self.is_baseline()),
+            Better::Lower => ratio_to_baseline(&theirs, &mine, self.is_baseline()),
         }
     }
 
