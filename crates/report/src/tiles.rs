@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     Group,
-    advise::{Conclusion, Rejected, listed, memory_text},
+    advise::{Conclusion, MIN_MEMORY_SAVING, Rejected, listed, memory_text},
     overview::{Candidate, Certainty, candidates},
     setting::{SettingResult, ratio_text},
     units,
@@ -180,7 +180,10 @@ fn leanest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
         ),
         None if group.memory.is_none() => ("the memory was not measured".to_owned(), Certainty::NotMeasured),
         None => (
-            "no other setting saves 5 % of the memory".to_owned(),
+            format!(
+                "no other setting saves {:.0} % of the memory",
+                100.0 * MIN_MEMORY_SAVING
+            ),
             candidate.certainty,
         ),
     };

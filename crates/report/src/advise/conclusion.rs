@@ -65,8 +65,8 @@ impl Conclusion {
     }
 }
 
-/// Memory ratio below which a saving is reported.
-const MAX_REPORTED_RATIO: f64 = 0.95;
+/// Smallest saving of memory that is reported, as a share of the baseline's memory.
+pub(crate) const MIN_MEMORY_SAVING: f64 = 0.05;
 
 /// Conclusion about settings that do the same work.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ fn of_choice<'g, 'a>(group: &Group<'_>, choice: &Choice<'g, 'a>) -> Concluded<'g
         rejected_leanest: rejected(
             choice,
             |one| Some(1.0 / one.memory_ratio()?.value),
-            1.0 / MAX_REPORTED_RATIO,
+            1.0 / (1.0 - MIN_MEMORY_SAVING),
         ),
     }
 }
@@ -233,5 +233,5 @@ pub(super) fn leanest(choice: &Choice<'_, '_>) -> Option<usize> {
     let within = (0..choice.assessed.len()).filter(|index| choice.assessed[*index].is_within_budget());
     let known = within.filter_map(|index| Some((index, ratio(index)?)));
     let (least, ratio) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    (ratio < MAX_REPORTED_RATIO).then_some(least)
+    (ratio < 1.0 - MIN_MEMORY_SAVING).then_some(least)
 }

@@ -13,7 +13,7 @@ mod text;
 mod tokens;
 mod work;
 
-pub(crate) use conclusion::{Concluded, Conclusion, Rejected, conclusions};
+pub(crate) use conclusion::{Concluded, Conclusion, MIN_MEMORY_SAVING, Rejected, conclusions};
 pub(crate) use json::workload_advice;
 pub(crate) use recommendations::recommendations;
 pub(crate) use sentences::{accuracy_change, listed, memory_text};
