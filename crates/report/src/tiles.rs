@@ -12,9 +12,6 @@ use crate::{
     units,
 };
 
-/// Headline if no setting qualifies.
-const NONE_SHOWN: &str = "None shown yet";
-
 /// Maximum number of entries of a tile.
 const MAX_ENTRIES: usize = 3;
 
@@ -56,13 +53,17 @@ impl Entry {
             work: String::new(),
             facts: Vec::new(),
             certainty: certainty.name(),
-            // The colour is for settings that qualify.
-            class: match headline.as_str() {
-                NONE_SHOWN => "",
-                _ => certainty.class(),
-            },
+            class: certainty.class(),
             command: command.unwrap_or_default().to_owned(),
             headline,
+        }
+    }
+
+    /// Returns the entry of a tile for which no setting qualifies. Only an entry with a setting that qualifies has a colour.
+    fn none_shown(setting: Option<&SettingResult<'_, '_>>, certainty: Certainty) -> Self {
+        Self {
+            class: "",
+            ..Self::new(setting, certainty, "None shown yet".to_owned())
         }
     }
 }
@@ -142,7 +143,7 @@ fn fastest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
     let facts = [Some(reason), rejected, compared, unjudged(group, candidate)];
     Entry {
         facts: facts.into_iter().flatten().collect(),
-        ..Entry::new(named, candidate.certainty, NONE_SHOWN.to_owned())
+        ..Entry::none_shown(named, candidate.certainty)
     }
 }
 
@@ -189,7 +190,7 @@ fn leanest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
     };
     Entry {
         facts: vec![fact],
-        ..Entry::new(None, certainty, NONE_SHOWN.to_owned())
+        ..Entry::none_shown(None, certainty)
     }
 }
 

@@ -72,7 +72,6 @@ fn tiles_show_the_setting_and_the_numbers_of_the_advice() {
             .1
             .contains(&format!("loss of up to {loss:.2} points not excluded"))
     );
-    assert!(tiles[0].1.contains("repeated</span>"));
     let chosen = run
         .records
         .iter()
@@ -85,6 +84,13 @@ fn tiles_show_the_setting_and_the_numbers_of_the_advice() {
     );
     // The setting with the least memory loses accuracy.
     assert_eq!(headlines(tiles[1].1), ["None shown yet"]);
+    // Only a setting that qualifies has a colour.
+    assert!(
+        tiles[0]
+            .1
+            .contains("<span class=\"certainty repeated\">repeated</span>")
+    );
+    assert!(tiles[1].1.contains("<span class=\"certainty \">repeated</span>"));
     assert!(
         tiles[1].1.contains("bf16-mixed · highest: 0.50×")
             && tiles[1].1.contains("but its accuracy changes by −10")
