@@ -52,11 +52,11 @@ fn render_as(run: &Run, folder: &Path, layout: Layout) -> Result<Rendered, Repor
     })?;
     let pictures: Vec<_> = drawn.iter().zip(svgs).collect();
     writer.write("summary.md", summary(&report, &overview, &files).as_bytes())?;
-    let pages = Pages::new(&report, &files, &pictures)?;
+    let pages = Pages::new(&report, &overview, &files, &pictures)?;
     for (index, file) in files.suites().iter().enumerate() {
         writer.write(file, pages.suite(index)?.as_bytes())?;
     }
-    writer.write(files.first(), pages.first(&overview)?.as_bytes())?;
+    writer.write(files.first(), pages.first()?.as_bytes())?;
     let rendered = writer.finish(files.first());
     remove_stale(folder, &rendered.files)?;
     Ok(rendered)

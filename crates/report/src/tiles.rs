@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     Group,
-    advise::{Conclusion, MIN_MEMORY_SAVING, Rejected, listed, memory_text},
+    advise::{Choice, Conclusion, MIN_MEMORY_SAVING, Rejected, listed, memory_text},
     overview::{Candidate, Certainty, candidates},
     setting::{SettingResult, ratio_text},
     units,
@@ -68,9 +68,9 @@ impl Entry {
     }
 }
 
-/// Returns the tiles of a workload; empty if no cell ran. Kernels have no tile for the memory.
-pub(crate) fn tiles(group: &Group<'_>) -> Vec<Tile> {
-    let candidates: Vec<Candidate<'_, '_>> = candidates(0, group).collect();
+/// Returns the tiles of a workload, from the choices within the default budget; empty if no cell ran. Kernels have no tile for the memory.
+pub(crate) fn tiles<'g, 'a>(group: &'g Group<'a>, choices: &[Choice<'g, 'a>]) -> Vec<Tile> {
+    let candidates = candidates(0, group, choices);
     if candidates.is_empty() {
         return Vec::new();
     }

@@ -4,7 +4,10 @@
 use mantissa_analysis::{Estimate, Groups, Verdict, judge, pareto};
 use mantissa_core::{Better, ExecutedVerdict, MetricName, Record, TaskKind};
 
-use super::{Budget, Goal, sentences, work::Work};
+use super::{
+    Budget, Goal, sentences,
+    work::{Work, works},
+};
 use crate::{
     Group, Row,
     setting::{SPEED_THRESHOLD, SettingResult, has_accuracy},
@@ -108,8 +111,14 @@ pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
     }
 }
 
+/// Returns the choice for each kind of work of a group.
+pub(crate) fn choices<'r, 'a>(group: &'r Group<'a>, budget: &Budget) -> Vec<Choice<'r, 'a>> {
+    let works = works(group).into_iter();
+    works.map(|work| choose(group, work, budget)).collect()
+}
+
 /// Assesses the settings against the budget and chooses among them.
-pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Budget) -> Choice<'r, 'a> {
+fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Budget) -> Choice<'r, 'a> {
     let cost = cost(group, budget.minimise);
     let is_quality_measured = is_quality_measured(group, &work.candidates);
     let assess = |candidate| assess(group, candidate, budget, (cost, is_quality_measured));

@@ -3,11 +3,7 @@
 use mantissa_analysis::Verdict;
 use mantissa_core::{MetricName, TaskKind};
 
-use super::{
-    Budget,
-    choice::{Choice, choose},
-    work::works,
-};
+use super::choice::Choice;
 use crate::{Group, headline::LargestSize, launches, setting::SettingResult};
 
 /// Kind of advice about settings that do the same work. All but the last three name a setting.
@@ -99,14 +95,15 @@ pub(crate) struct Rejected<'g, 'a> {
     pub reasons: String,
 }
 
-/// Returns the conclusion for each kind of work of a group. A kernel has one, for its largest size.
-pub(crate) fn conclusions<'g, 'a>(group: &'g Group<'a>) -> Vec<Concluded<'g, 'a>> {
-    if group.kind == TaskKind::Kernel {
-        return of_kernel(group).into_iter().collect();
+/// Returns the conclusion for each of the choices within the default budget. A kernel has one, for its largest size.
+pub(crate) fn conclusions<'g, 'a>(
+    group: &'g Group<'a>,
+    choices: &[Choice<'g, 'a>],
+) -> Vec<Concluded<'g, 'a>> {
+    match group.kind {
+        TaskKind::Kernel => of_kernel(group).into_iter().collect(),
+        _ => choices.iter().map(|choice| of_choice(group, choice)).collect(),
     }
-    let budget = Budget::default();
-    let choices = works(group).into_iter().map(|work| choose(group, work, &budget));
-    choices.map(|choice| of_choice(group, &choice)).collect()
 }
 
 fn of_kernel<'g, 'a>(group: &'g Group<'a>) -> Option<Concluded<'g, 'a>> {

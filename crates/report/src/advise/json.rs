@@ -6,11 +6,10 @@ use serde::Serialize;
 
 use super::{
     Budget,
-    choice::{Assessed, Choice, choose},
+    choice::{Assessed, Choice, choices},
     gaps::gaps,
     rules::{self, Context},
     sentences,
-    work::works,
 };
 use crate::{Banner, Group, Report, Suite, banner::this_machine};
 
@@ -159,7 +158,7 @@ pub fn advise(report: &Report<'_>, budget: &Budget) -> Advice {
         budget: *budget,
         warnings,
         workloads: groups
-            .map(|(suite, group)| workload_advice(report, suite, group, budget))
+            .map(|(suite, group)| workload_advice(report, suite, group, budget, &choices(group, budget)))
             .collect(),
     }
 }
@@ -169,21 +168,18 @@ fn warnings(banners: &[Banner]) -> Vec<Banner> {
     warnings.cloned().collect()
 }
 
-/// Recommends a setting for a workload of a suite.
-pub(crate) fn workload_advice(
-    report: &Report<'_>,
-    suite: &Suite<'_>,
-    group: &Group<'_>,
+/// Recommends a setting for a workload of a suite, from the choices within the budget.
+pub(crate) fn workload_advice<'r, 'a>(
+    report: &'r Report<'a>,
+    suite: &Suite<'a>,
+    group: &'r Group<'a>,
     budget: &Budget,
+    choices: &[Choice<'r, 'a>],
 ) -> WorkloadAdvice {
-    let choices: Vec<Choice<'_, '_>> = works(group)
-        .into_iter()
-        .map(|work| choose(group, work, budget))
-        .collect();
     let context = Context {
         run: report.run,
         group,
-        choices: &choices,
+        choices,
     };
     WorkloadAdvice {
         suite: suite.info.name.clone(),
@@ -194,7 +190,7 @@ pub(crate) fn workload_advice(
             .iter()
             .map(|choice| work_advice(group, choice, budget))
             .collect(),
-        untested: gaps(report, group, &choices),
+        untested: gaps(report, group, choices),
         rules: rules::fired(&context),
     }
 }

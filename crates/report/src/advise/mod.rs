@@ -13,6 +13,7 @@ mod text;
 mod tokens;
 mod work;
 
+pub(crate) use choice::{Choice, choices};
 pub(crate) use conclusion::{Concluded, Conclusion, MIN_MEMORY_SAVING, Rejected, conclusions};
 pub(crate) use json::workload_advice;
 pub(crate) use recommendations::recommendations;

@@ -2,19 +2,15 @@
 
 use super::{
     Budget,
-    choice::{Choice, choose},
+    choice::{Choice, choices},
     sentences,
-    work::works,
 };
 use crate::Group;
 
 /// Returns the sentences of the advice within the default budget. With several kinds of work, each begins with its label.
 pub(crate) fn recommendations(group: &Group<'_>) -> Vec<String> {
     let budget = Budget::default();
-    let choices: Vec<_> = works(group)
-        .into_iter()
-        .map(|work| choose(group, work, &budget))
-        .collect();
+    let choices = choices(group, &budget);
     if choices.len() > 1 && choices.iter().all(|choice| choice.only_finished().is_some()) {
         return vec!["No two settings did the same work, so there is nothing to compare.".to_owned()];
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     Budget, Group, Report, Suite,
-    advise::{evidence_table, outside_budget, workload_advice},
+    advise::{Choice, evidence_table, outside_budget, workload_advice},
     figures::shown_of,
     table::Align,
 };
@@ -25,9 +25,14 @@ pub(super) struct WorkAdvicePage {
     outside: Vec<String>,
 }
 
-/// Returns the advice about a workload, for each kind of work with several settings.
-pub(super) fn advice(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> Vec<WorkAdvicePage> {
-    let advice = workload_advice(report, suite, group, &Budget::default());
+/// Returns the advice about a workload from the choices within the default budget, for each kind of work with several settings.
+pub(super) fn advice<'r, 'a>(
+    report: &'r Report<'a>,
+    suite: &Suite<'a>,
+    group: &'r Group<'a>,
+    choices: &[Choice<'r, 'a>],
+) -> Vec<WorkAdvicePage> {
+    let advice = workload_advice(report, suite, group, &Budget::default(), choices);
     let several = advice.choices.iter().filter(|work| work.evidence.len() > 1);
     let page = |work| {
         let table = evidence_table(&advice, work);

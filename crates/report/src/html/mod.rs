@@ -20,7 +20,7 @@ use crate::{
     facts::facts,
     figures::font_faces,
     more_repeats::{MoreRepeats, more_repeats},
-    overview::{Overview, OverviewPage, SuiteAnswer},
+    overview::{Overview, OverviewPage},
     pages::{Layout, OVERVIEW_LINK, PageFiles, suite_anchor},
     units,
 };
@@ -91,12 +91,13 @@ struct Page<'a> {
 /// Renders a report as one page, which begins with an overview if the run has several suites. `figures` contains each figure with its SVG.
 pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String, ReportError> {
     let files = PageFiles::new(report, Layout::SingleFile);
-    Pages::new(report, &files, figures)?.first(&Overview::new(report))
+    Pages::new(report, &Overview::new(report), &files, figures)?.first()
 }
 
 /// Renderer of the pages of a report.
 pub(crate) struct Pages<'r, 'a> {
     report: &'r Report<'a>,
+    overview: &'r Overview,
     files: &'r PageFiles,
     figures: &'r [(&'r Figure, String)],
     environment: Environment<'static>,
@@ -105,6 +106,7 @@ pub(crate) struct Pages<'r, 'a> {
 impl<'r, 'a> Pages<'r, 'a> {
     pub fn new(
         report: &'r Report<'a>,
+        overview: &'r Overview,
         files: &'r PageFiles,
         figures: &'r [(&'r Figure, String)],
     ) -> Result<Self, ReportError> {
@@ -114,6 +116,7 @@ impl<'r, 'a> Pages<'r, 'a> {
         environment.add_template("page.html", include_str!("../../assets/page.html"))?;
         Ok(Self {
             report,
+            overview,
             files,
             figures,
             environment,
@@ -121,7 +124,7 @@ impl<'r, 'a> Pages<'r, 'a> {
     }
 
     /// Renders the page of [`PageFiles::first`].
-    pub fn first(&self, overview: &Overview) -> Result<String, ReportError> {
+    pub fn first(&self) -> Result<String, ReportError> {
         let run = self.report.run;
         let suites = match self.files.suites() {
             [] => self.report.suites.iter().enumerate().collect(),
@@ -129,7 +132,7 @@ impl<'r, 'a> Pages<'r, 'a> {
         };
         let formats = self.figures.iter().find(|(figure, _)| figure.suite.is_none());
         let page = Page {
-            overview: (self.report.suites.len() > 1).then(|| overview.page(self.files)),
+            overview: (self.report.suites.len() > 1).then(|| self.overview.page(self.files)),
             formats: formats.map(|(figure, svg)| picture(figure, svg, "")),
             finfo: finfo(),
             environment: facts(run),
@@ -163,7 +166,7 @@ impl<'r, 'a> Pages<'r, 'a> {
             .into_iter()
             .any(|group| group.comparisons.len() > report.rows_shown());
         let contents = suites.iter().map(|(index, suite)| {
-            let certainty = SuiteAnswer::of(suite, *index).certainty;
+            let certainty = self.overview.certainty(*index);
             SuiteLink {
                 anchor: suite_anchor(*index),
                 title: &suite.info.title,

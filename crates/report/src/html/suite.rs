@@ -10,7 +10,8 @@ use super::{
     row_data::{RowData, role, unit},
 };
 use crate::{
-    Banner, ClaimVerdict, Figure, Group, Report, Row, Run,
+    Banner, Budget, ClaimVerdict, Figure, Group, Report, Row, Run,
+    advise::choices,
     cell_details::Cells,
     claims,
     figures::{settings_of, shown_of},
@@ -121,13 +122,13 @@ pub(super) struct SuiteSection<'a> {
 }
 
 /// Returns the section of a suite. `root` is the path from the page to the folder of the report, with a slash unless it is empty.
-pub(super) fn section<'a>(
-    report: &Report<'_>,
-    suite: &'a Suite<'_>,
+pub(super) fn section<'r, 'a>(
+    report: &'r Report<'a>,
+    suite: &'r Suite<'a>,
     anchor: String,
-    (root, figures): (&'static str, &'a [(&'a Figure, String)]),
+    (root, figures): (&'static str, &'r [(&'r Figure, String)]),
     cells: &mut Cells,
-) -> SuiteSection<'a> {
+) -> SuiteSection<'r> {
     let pictures = |folded: bool| {
         let these = figures.iter().filter(move |(figure, _)| {
             figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
@@ -183,12 +184,12 @@ fn claim_line<'a>(verdict: &'a ClaimVerdict<'_>) -> ClaimLine<'a> {
     }
 }
 
-fn group_page<'a>(
-    report: &Report<'_>,
-    suite: &Suite<'_>,
-    group: &'a Group<'_>,
+fn group_page<'r, 'a>(
+    report: &'r Report<'a>,
+    suite: &Suite<'a>,
+    group: &'r Group<'a>,
     cells: &mut Cells,
-) -> GroupPage<'a> {
+) -> GroupPage<'r> {
     let shown = group.shown(report.rows_shown());
     let columns = page_columns(group);
     let headings = columns.iter().map(|column| {
@@ -202,6 +203,7 @@ fn group_page<'a>(
         }
     });
     let alike = group.common_skip_reason();
+    let choices = choices(group, &Budget::default());
     let mut lines = Vec::with_capacity(shown.len());
     for setting in &shown {
         let seeds: Vec<SeedCell> = setting
@@ -248,9 +250,9 @@ fn group_page<'a>(
     GroupPage {
         workload: group.workload,
         measured: measured(group),
-        tiles: tiles(group),
+        tiles: tiles(group, &choices),
         answer: &group.answer,
-        advice: advice(report, suite, group),
+        advice: advice(report, suite, group, &choices),
         notes: &group.notes,
         headings: headings.collect(),
         lines,

@@ -11,12 +11,12 @@ mod terminal;
 
 pub(crate) use markdown::markdown;
 pub(crate) use page::OverviewPage;
-pub(crate) use suite_answer::{Candidate, Certainty, SuiteAnswer, candidates};
+pub(crate) use suite_answer::{Candidate, Certainty, candidates};
 pub use terminal::terminal_overview;
 
 use crate::Report;
 
-use self::{format_advice::FormatAdvice, matrix::Matrix, skipped::SkippedSuites};
+use self::{format_advice::FormatAdvice, matrix::Matrix, skipped::SkippedSuites, suite_answer::SuiteAnswer};
 
 /// Overview of a run.
 #[derive(Debug)]
@@ -50,6 +50,12 @@ impl Overview {
             matrix: Matrix::of(report),
             warnings: warnings(report),
         }
+    }
+
+    /// Returns the certainty of the result of the suite with an index in the report.
+    pub fn certainty(&self, suite: usize) -> Certainty {
+        let answer = self.suites.iter().find(|answer| answer.suite == suite);
+        answer.map_or(Certainty::NotMeasured, |answer| answer.certainty)
     }
 
     /// Formats the warnings: `The data is synthetic (3 suites).`

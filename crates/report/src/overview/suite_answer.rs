@@ -6,8 +6,8 @@ use mantissa_analysis::Estimate;
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use crate::{
-    Group, Suite,
-    advise::{Concluded, Conclusion, accuracy_change, conclusions, memory_text},
+    Budget, Group, Suite,
+    advise::{Choice, Concluded, Conclusion, accuracy_change, choices, conclusions, memory_text},
     setting::{SettingResult, precision_label, ratio_text},
     units,
 };
@@ -161,7 +161,8 @@ impl SuiteAnswer {
     /// Chooses the most certain conclusion of a suite; of equally certain ones, one with a comparison, then the first in plan order.
     pub fn of(suite: &Suite<'_>, index: usize) -> Self {
         let groups = suite.groups.iter().enumerate();
-        let candidates = groups.flat_map(|(at, group)| candidates(at, group));
+        let budget = Budget::default();
+        let candidates = groups.flat_map(|(at, group)| candidates(at, group, &choices(group, &budget)));
         let best = candidates.min_by_key(|one| (Reverse(one.certainty), one.effect.is_none()));
         let (title, question) = (suite.info.title.clone(), suite.info.question.trim().to_owned());
         let answer = Self {
@@ -203,9 +204,13 @@ impl SuiteAnswer {
     }
 }
 
-/// Returns the conclusions about the workload with the index `at` in its suite, one per kind of work.
-pub(crate) fn candidates<'g, 'a>(at: usize, group: &'g Group<'a>) -> impl Iterator<Item = Candidate<'g, 'a>> {
-    conclusions(group).into_iter().map(move |concluded| {
+/// Returns the conclusions from the choices within the default budget, for the workload with the index `at` in its suite.
+pub(crate) fn candidates<'g, 'a>(
+    at: usize,
+    group: &'g Group<'a>,
+    choices: &[Choice<'g, 'a>],
+) -> Vec<Candidate<'g, 'a>> {
+    let candidate = |concluded: Concluded<'g, 'a>| {
         let effect = Effect::of(group, &concluded);
         let certainty = match (&effect, concluded.conclusion, &concluded.named) {
             (Some(effect), ..) => Certainty::of(effect.speed.n),
@@ -219,7 +224,9 @@ pub(crate) fn candidates<'g, 'a>(at: usize, group: &'g Group<'a>) -> impl Iterat
             effect,
             certainty,
         }
-    })
+    };
+    let conclusions = conclusions(group, choices).into_iter();
+    conclusions.map(candidate).collect()
 }
 
 /// Returns the smallest number of processes of a finished setting.
