@@ -69,7 +69,7 @@ pub use model::{
 };
 pub use name::{MAX_NAME_BYTES, UnknownName, check_file_name, in_one_line, nearest};
 pub use phase::Phase;
-pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
+pub use plan::{Expectation, MAX_REPEATS, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use range::{RangeCounts, TensorClass, TensorRange};
 pub use record::{Executed, ExecutedVerdict, Record, Requested, SCHEMA_VERSION, Status};

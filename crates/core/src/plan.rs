@@ -19,6 +19,9 @@ named! {
     }
 }
 
+/// Maximum number of repeats of a cell.
+pub const MAX_REPEATS: u32 = 10_000;
+
 /// Cells that a run executes: the resolved suites, stored as `plan.json` in the run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {

@@ -54,7 +54,7 @@ pub use executor::{CellResult, Executor};
 pub use exit::{WorkerExit, is_out_of_memory, oom_kills};
 pub use expect::Violation;
 pub use fingerprint::fingerprint;
-pub use folder::{CACHE, MAX_REPEATS, RunFolder, RunSettings, read_plan_and_settings, write_samples};
+pub use folder::{CACHE, RunFolder, RunSettings, read_plan_and_settings, write_samples};
 pub use kernel_checks::{check_kernels, checks_in};
 pub use ledger::Ledger;
 pub use message::{Advance, Finished, Job, MemorySoFar, Message, Request};

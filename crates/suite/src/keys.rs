@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use mantissa_core::{CacheState, DatasetKind, KernelKind, LearningRateSchedule, Profile, Status, TaskKind};
+use mantissa_core::{
+    CacheState, DatasetKind, KernelKind, LearningRateSchedule, MAX_REPEATS, Profile, Status, TaskKind,
+};
 
 /// Key of a table.
 pub(crate) struct Key {
@@ -21,6 +23,8 @@ pub(crate) enum Takes {
     Boolean,
     /// A whole number with this minimum.
     Whole(u32),
+    /// A whole number from 1 to this maximum.
+    WholeUpTo(u32),
     /// A number above 0.
     Positive,
     /// A number of 0 or more.
@@ -46,6 +50,7 @@ impl fmt::Display for Takes {
             Self::Boolean => f.write_str("`true` or `false`"),
             Self::Whole(0) => f.write_str("a whole number"),
             Self::Whole(min) => write!(f, "a whole number of {min} or more"),
+            Self::WholeUpTo(max) => write!(f, "a whole number from 1 to {max}"),
             Self::Positive => f.write_str("a number above 0"),
             Self::NotNegative => f.write_str("a number of 0 or more"),
             Self::Number => f.write_str("a number"),
@@ -126,7 +131,7 @@ tables! {
     profile = "profile" {
         AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; other axes are appended";
         INPUTS: "inputs", Takes::Table, Absent::Means("the suite's"), "files that replace those of the suite, key by key (see *Inputs*)";
-        REPEATS: "repeats", Takes::Whole(1), Absent::Means("3 in `standard`, otherwise 1"), "number of processes of each cell without `--repeats`";
+        REPEATS: "repeats", Takes::WholeUpTo(MAX_REPEATS), Absent::Means("3 in `standard`, otherwise 1"), "number of processes of each cell without `--repeats`";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Means("the suite's"), "as above";
     }
     /// `[inputs]`.

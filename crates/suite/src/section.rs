@@ -145,11 +145,14 @@ impl<'a> Section<'a> {
 
     /// Returns a whole number within the bounds of its key.
     pub(crate) fn whole(&self, key: &Key) -> Option<u32> {
-        let Takes::Whole(min) = key.takes else {
-            return None;
+        let allowed = match key.takes {
+            Takes::Whole(min) => min..=u32::MAX,
+            Takes::WholeUpTo(max) => 1..=max,
+            _ => return None,
         };
         self.read(key, |value| {
-            u32::try_from(integer(value)?).ok().filter(|n| *n >= min)
+            let whole = u32::try_from(integer(value)?).ok();
+            whole.filter(|whole| allowed.contains(whole))
         })
     }
 

@@ -1,6 +1,6 @@
 //! Tests of error reports: all errors of a suite at once, with file, line, column and the nearest valid names.
 
-use mantissa_core::Axis;
+use mantissa_core::{Axis, MAX_REPEATS, Profile};
 use mantissa_suite::{load, parse};
 
 /// Valid suite, which each test modifies.
@@ -97,6 +97,21 @@ fn wrong_types_are_reported_with_the_expected_type() {
     insta::assert_snapshot!(errors_after("split = { validation = 10 }", "split = 10"), @r#"
         suites/x.toml:11:9: `split` takes a table, not `10`
         "#);
+}
+
+#[test]
+fn repeats_have_the_limit_of_the_command_line() {
+    let with_repeats = |repeats: u32| format!("{VALID}\n[profile.smoke]\nrepeats = {repeats}\n");
+    let valid = parse("x", "suites/x.toml", &with_repeats(MAX_REPEATS)).unwrap();
+    assert_eq!(valid.repeats(Profile::Smoke), Some(MAX_REPEATS));
+    for repeats in [0, MAX_REPEATS + 1] {
+        assert_eq!(
+            errors(&with_repeats(repeats)),
+            format!(
+                "suites/x.toml:18:11: `repeats` takes a whole number from 1 to {MAX_REPEATS}, not `{repeats}`"
+            )
+        );
+    }
 }
 
 #[test]

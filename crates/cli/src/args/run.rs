@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use mantissa_runner::MAX_REPEATS;
+use mantissa_core::MAX_REPEATS;
 
 use super::{rendering::Rendering, selection::Selection};
 

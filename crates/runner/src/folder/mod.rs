@@ -28,7 +28,7 @@ use self::{
 };
 pub use self::{
     attempt_files::write_samples,
-    settings::{CACHE, MAX_REPEATS, RunSettings, read_plan_and_settings},
+    settings::{CACHE, RunSettings, read_plan_and_settings},
 };
 use crate::{RunError, cooldown::GpuBaseline, error::At as _, ledger::Ledger};
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{Backend, Plan, check_file_name};
+use mantissa_core::{Backend, MAX_REPEATS, Plan, check_file_name};
 use mantissa_inputs::Inputs;
 use mantissa_run_folder::{PLAN_FILE, RunReader, SETTINGS_FILE};
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,6 @@ use crate::{Policy, RunError};
 /// Folder of the cache for tokenized data and compiled kernels, relative to the current directory. Entries are named by
 /// content hash.
 pub const CACHE: &str = ".mantissa/cache";
-
-/// Maximum number of repeats of a cell.
-pub const MAX_REPEATS: u32 = 10_000;
 
 /// Content of `run.json`: everything besides the plan that is needed to resume a run and to print the command that
 /// reproduces a record.
