@@ -9,6 +9,6 @@ mod status;
 mod subject;
 mod verdict;
 
-pub(crate) use sentences::heading;
+pub(crate) use sentences::note;
 pub(crate) use verdict::test;
 pub use verdict::{ClaimVerdict, OverallVerdict};

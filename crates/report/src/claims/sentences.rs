@@ -8,7 +8,7 @@ use mantissa_core::{Axis, AxisValue, Bounds, Claim, Claimed, Comparison, MetricN
 use crate::{Run, banner::this_machine, claims::endings::Endings, units};
 
 /// Describes the machine, the sizes and the tests of a run's claims.
-pub(crate) fn heading(run: &Run) -> String {
+pub(crate) fn note(run: &Run) -> String {
     let sizes = match run.plan.profile {
         Profile::Full => String::new(),
         profile => format!(", with the sizes of profile {profile}, which differ from those of the articles"),

@@ -114,7 +114,7 @@ pub(super) struct SuiteSection<'a> {
     warnings: Vec<&'a Banner>,
     notes: Vec<&'a Banner>,
     claims: Vec<ClaimLine<'a>>,
-    claims_heading: String,
+    claims_note: String,
     groups: Vec<GroupPage<'a>>,
     figures: Vec<Picture<'a>>,
     folded: Vec<Picture<'a>>,
@@ -156,7 +156,7 @@ pub(super) fn section<'r, 'a>(
         warnings,
         notes,
         claims: suite.claims.iter().map(claim_line).collect(),
-        claims_heading: claims::heading(report.run),
+        claims_note: claims::note(report.run),
         groups: suite
             .groups
             .iter()
