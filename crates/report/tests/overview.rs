@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{Axis, Metric, MetricName, Status, SuiteInfo};
+use mantissa_core::{Axis, Cell, Metric, MetricName, Status, SuiteInfo};
 use mantissa_report::{
     Budget, EstimateRecord, Report, Row, Run, advise, escape_markdown, html, markdown, render,
     render_single_file, terminal_overview,
@@ -231,7 +231,7 @@ fn the_matrix_has_the_values_of_the_rows_of_one_workload_per_column() {
         let expected = [
             ratio(one.speed.as_ref().unwrap()),
             ratio(one.memory.as_ref().unwrap()),
-            change(one.accuracy_loss.as_ref().unwrap()),
+            format!("{}, one seed", change(one.accuracy_loss.as_ref().unwrap())),
         ];
         assert_eq!(line[3..], expected);
     }
@@ -245,6 +245,25 @@ fn the_matrix_has_the_values_of_the_rows_of_one_workload_per_column() {
             );
         }
     }
+}
+
+#[test]
+fn accuracy_changes_over_several_seeds_are_not_marked_in_the_matrix() {
+    let mut run = three_suites();
+    let change = |run: &Run| {
+        let summary = markdown(&Report::new(run).unwrap());
+        fields(&summary, "bf16-mixed · highest")[5].to_owned()
+    };
+    assert!(change(&run).ends_with(", one seed"));
+    for (axes, wrong) in [(F32, 100), (F32_HIGH, 104), (BF16, 200)] {
+        let first = cell("training", &workload("training-model"), axes);
+        let second = Cell::new("training", first.workload, first.setting, first.seed + 1);
+        let mut record = record(&second, Status::Ok, None);
+        train_metrics(&mut record, 10.0, 1000 - wrong as u64, 4e9);
+        run.add(record, Some(samples_with_errors(wrong)));
+    }
+    let change = change(&run);
+    assert!(change.starts_with('−') && !change.contains("seed"), "{change}");
 }
 
 #[test]

@@ -301,8 +301,13 @@ fn value_field(group: &Group<'_>, quantity: Quantity, setting: &SettingResult<'_
             Some(loss) => {
                 let text = accuracy_change(loss).replacen(" points", "", 1);
                 let short = text.split(' ').next().unwrap_or_default().to_owned();
+                let seeds = if setting.is_trained_once() {
+                    ", one seed"
+                } else {
+                    ""
+                };
                 MatrixField {
-                    text,
+                    text: text + seeds,
                     short,
                     ..MatrixField::default()
                 }
