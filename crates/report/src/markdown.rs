@@ -34,7 +34,11 @@ pub(crate) fn summary(report: &Report<'_>, overview: &Overview, files: &PageFile
     }
     let suites: Vec<&Suite<'_>> = report.suites.iter().collect();
     if let Some(MoreRepeats { text, command }) = more_repeats(report, &suites) {
-        paragraph(&mut out, escape(&format!("{text} {command}")).trim_end());
+        let command = match command.as_str() {
+            "" => String::new(),
+            command => format!(" {}", code_span(command)),
+        };
+        paragraph(&mut out, &format!("{}{command}", escape(&text)));
     }
     let max_rows = (MAX_ROWS / report.suites.len().max(1)).max(MIN_ROWS);
     for answer in &overview.suites {
@@ -176,6 +180,14 @@ pub(crate) fn row(out: &mut String, fields: impl Iterator<Item = String>) {
     let _ = writeln!(out, "| {} |", fields.join(" | "));
 }
 
+/// Formats a command as a code span, which only a longer run of backticks than any in the command ends. The command must neither begin nor end
+/// with a backtick.
+fn code_span(command: &str) -> String {
+    let runs = command.split(|c| c != '`');
+    let fence = "`".repeat(1 + runs.map(str::len).max().unwrap_or(0));
+    format!("{fence}{}{fence}", command.replace(['\n', '\r'], " "))
+}
+
 /// Escapes text for GitHub-flavoured Markdown, so that it cannot create markup, HTML, links, or notifications from `@name` and `#number`.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -204,6 +216,17 @@ pub fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backticks_do_not_end_a_code_span() {
+        for (command, span) in [
+            ("run --repeats 7", "`run --repeats 7`"),
+            ("run 'a`b``c' 7", "```run 'a`b``c' 7```"),
+            ("run 'a\n\nb' 7", "`run 'a  b' 7`"),
+        ] {
+            assert_eq!(code_span(command), span);
+        }
+    }
 
     #[test]
     fn mentions_links_and_markup_are_escaped() {
