@@ -93,3 +93,39 @@ fn the_cross_of_a_divergence_has_the_colour_of_its_curve() {
     assert_eq!(cross, curve);
     assert!(curve.len() == 1 && other.len() == 1 && curve != other);
 }
+
+/// Creates a run of three matmul precisions whose losses are those of `seeds`.
+fn with_losses(seeds: [u32; 3]) -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision, Axis::Matmul])]);
+    for (matmul, seed) in ["highest", "high", "medium"].into_iter().zip(seeds) {
+        let axes = [(Axis::Precision, "bf16-mixed"), (Axis::Matmul, matmul)];
+        let mut record = record(&cell("s", &workload("w"), &axes), Status::Ok, None);
+        train_metrics(&mut record, 50.0, 800, 1e9);
+        run.add(record, Some(loss(seed, None)));
+    }
+    run
+}
+
+#[test]
+fn lines_that_coincide_alternate_in_pieces() {
+    let drawn = |seeds| {
+        let drawn = figures(&Report::new(&with_losses(seeds)).unwrap());
+        let svg = svg_of(&drawn, "s-loss");
+        let pieces = ["highest", "high", "medium"]
+            .map(|matmul| svg.matches(&format!("<g><title>bf16-mixed · {matmul}, ")).count());
+        let figure = drawn.iter().find(|figure| figure.id == "s-loss").unwrap();
+        (pieces, figure.caption.contains("coincide"))
+    };
+    // The lines of different seeds are several pixels apart.
+    let (apart, is_noted) = drawn([1, 2, 3]);
+    assert!(apart.iter().all(|pieces| *pieces > 30) && !is_noted, "{apart:?}");
+    let (all, is_noted) = drawn([1, 1, 1]);
+    assert!(
+        all.iter().all(|pieces| *pieces >= apart[0] / 3) && is_noted,
+        "{all:?}"
+    );
+    assert_eq!(all.iter().sum::<usize>(), apart[0]);
+    let (two, is_noted) = drawn([1, 2, 1]);
+    assert!(two[0].abs_diff(two[2]) <= 1 && is_noted, "{two:?}");
+    assert_eq!((two[0] + two[2], two[1]), (apart[0], apart[1]));
+}

@@ -180,6 +180,17 @@ impl Canvas {
 
     /// Draws a line through points with values, in pieces of equal length. The hover text of a piece is that of its middle point.
     pub(crate) fn curve(&mut self, points: Vec<((f64, f64), Datum)>, thickness: f64, colour: Colour) {
+        self.alternating_curve(points, (0, 1), thickness, colour);
+    }
+
+    /// Draws one of `count` lines that alternate: only every `count`-th piece of [`Self::curve`], from the piece `turn` on.
+    pub(crate) fn alternating_curve(
+        &mut self,
+        points: Vec<((f64, f64), Datum)>,
+        (turn, count): (usize, usize),
+        thickness: f64,
+        colour: Colour,
+    ) {
         /// More pieces would be too narrow for a mouse pointer.
         const MAX_PIECES: usize = 40;
         let (positions, data): (Vec<_>, Vec<_>) = points.into_iter().unzip();
@@ -188,7 +199,7 @@ impl Canvas {
             let first = index / length * length;
             let last = (first + length).min(positions.len() - 1);
             self.mark(datum, |canvas| {
-                if index == (first + last) / 2 {
+                if index == (first + last) / 2 && index / length % count == turn {
                     canvas.line(positions[first..=last].to_vec(), thickness, colour);
                 }
             });

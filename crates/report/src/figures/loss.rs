@@ -21,6 +21,7 @@ const PANEL_GAP: f64 = 58.0;
 /// Height above a plot without its key: the titles of the panel and of the vertical axis.
 const HEAD: f64 = 44.0;
 const KEY_HEIGHT: f64 = 16.0;
+const LINE_WIDTH: f64 = 2.0;
 
 struct Panel {
     title: &'static str,
@@ -163,6 +164,7 @@ fn draw_panels(
         .filter_map(|curve| Some(curve.non_finite_from?.0 * curve.step_width))
         .fold(last, f64::max);
 
+    let mut any_coincide = false;
     for (index, panel) in panels.iter().enumerate() {
         let left = MARGIN + (index % columns) as f64 * (width + 28.0);
         let top = Canvas::CONTENT_TOP + (index / columns) as f64 * row_height;
@@ -179,7 +181,7 @@ fn draw_panels(
             }
         }
         let plot = (left + 34.0, top + HEAD + key);
-        draw_panel(
+        any_coincide |= draw_panel(
             &mut canvas,
             panel,
             plot,
@@ -188,12 +190,17 @@ fn draw_panels(
             (progress, last),
         );
     }
-    let caption = format!(
+    let mut caption = format!(
         "Training loss of {} by {progress}, smoothed over {:.0} % of each curve, one panel per precision. {over}",
         group.workload,
         SMOOTHING * 100.0
-    );
-    (canvas, caption.trim_end().to_owned())
+    )
+    .trim_end()
+    .to_owned();
+    if any_coincide {
+        caption += " Lines that coincide alternate in pieces.";
+    }
+    (canvas, caption)
 }
 
 /// Returns the lines of the label of a curve; empty without a label.
@@ -205,6 +212,7 @@ fn key_label(curve: &Curve, width: f64) -> Vec<String> {
     }
 }
 
+/// Draws the plot of a panel. Lines that coincide alternate in pieces, so that none hides another. Returns `true` if any coincide.
 fn draw_panel(
     canvas: &mut Canvas,
     panel: &Panel,
@@ -212,7 +220,7 @@ fn draw_panel(
     (width, height): (f64, f64),
     range: (f64, f64),
     (progress, last): (&str, f64),
-) {
+) -> bool {
     let x = Axis::linear((0.0, last), (left, left + width));
     let y = Axis::linear(range, (top + height, top));
     let style = TextStyle::new(11.0).colour(MUTED);
@@ -237,12 +245,16 @@ fn draw_panel(
             style.anchor(Anchor::Middle),
         );
     }
+    let place = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+        points.iter().map(|p| (x.at(p.0), y.at(p.1))).collect()
+    };
+    let lines: Vec<_> = panel.curves.iter().map(|curve| place(&curve.smooth)).collect();
+    let turns = turns(&lines);
     for curve in &panel.curves {
-        let place = |points: &[(f64, f64)]| points.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
         canvas.faint_line(place(&curve.raw), 1.0, curve.colour, 0.22);
         canvas.band(place(&curve.low), place(&curve.high), curve.colour, 0.22);
     }
-    for curve in &panel.curves {
+    for (index, curve) in panel.curves.iter().enumerate() {
         let series = match curve.label.as_str() {
             "" => panel.title.to_owned(),
             label => format!("{} · {label}", panel.title),
@@ -262,7 +274,7 @@ fn draw_panel(
             )
         });
         let end = curve.smooth.last().map(|last| y.at(last.1));
-        canvas.curve(points.collect(), 2.0, curve.colour);
+        canvas.alternating_curve(points.collect(), turns[index], LINE_WIDTH, curve.colour);
         for overflow in &curve.overflows {
             let at = x.at(*overflow);
             canvas.line(
@@ -296,4 +308,24 @@ fn draw_panel(
             );
         }
     }
+    turns.iter().any(|(_, count)| *count > 1)
+}
+
+/// Returns for each line its number among the lines that coincide with the same first line, and the number of these lines.
+fn turns(lines: &[Vec<(f64, f64)>]) -> Vec<(usize, usize)> {
+    let mut firsts: Vec<usize> = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let mut earlier = (0..index).filter(|other| firsts[*other] == *other);
+        let first = earlier.find(|other| coincide(&lines[*other], line));
+        firsts.push(first.unwrap_or(index));
+    }
+    let count = |lines: &[usize], first: &usize| lines.iter().filter(|other| *other == first).count();
+    let turn = |(index, first)| (count(&firsts[..index], first), count(&firsts, first));
+    firsts.iter().enumerate().map(turn).collect()
+}
+
+/// Returns `true` if two lines are nowhere further apart than half of their width.
+fn coincide(a: &[(f64, f64)], b: &[(f64, f64)]) -> bool {
+    let is_near = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.0).hypot(a.1 - b.1) <= LINE_WIDTH / 2.0;
+    a.len() > 1 && a.len() == b.len() && a.iter().zip(b).all(is_near)
 }
