@@ -6,7 +6,7 @@ use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, GenerateTask, LlamaSize, Metric, MetricName, Model, Samples,
     Series, SeriesName, Status, Task, Workload,
 };
-use mantissa_report::{Budget, Report, Row, Run, advise, markdown};
+use mantissa_report::{Budget, Report, Row, Run, advise, html, markdown};
 
 fn add_trainings(run: &mut Run, cell: &Cell, seconds: &[f64]) {
     run.plan(cell, None);
@@ -138,6 +138,26 @@ fn accuracies_of_trainings_under_one_seed_are_marked() {
     let twice = trained(2);
     assert!(twice.contains("accuracy"), "{twice}");
     assert!(!twice.contains("(one seed)") && !twice.contains(note), "{twice}");
+}
+
+#[test]
+fn only_a_setting_shown_to_be_as_good_as_the_baseline_is_green() {
+    let baseline = [100.0, 101.0, 99.0, 100.5, 99.5];
+    for (seconds, verdict, class) in [
+        (baseline.map(|seconds| 0.5 * seconds), "faster", "ok good"),
+        (baseline, "equally fast", "ok good"),
+        (baseline.map(|seconds| 2.0 * seconds), "slower", "ok"),
+        ([80.0, 120.0, 95.0, 105.0, 99.0], "speed undecided", "ok"),
+    ] {
+        let run = run_with_two_settings(&baseline, &seconds);
+        let page = html(&Report::new(&run).unwrap(), &[]).unwrap();
+        let span = |text: &str, class: &str| format!("<span class=\"status {class}\">{text}</span>");
+        assert!(
+            page.contains(&span(&format!("{verdict}, accuracy kept (one seed)"), class)),
+            "{verdict}: {page}"
+        );
+        assert!(page.contains(&span("baseline", "ok")));
+    }
 }
 
 #[test]

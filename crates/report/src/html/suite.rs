@@ -1,5 +1,6 @@
 //! Section of a suite on a page.
 
+use mantissa_analysis::Verdict;
 use mantissa_core::Status;
 use serde::Serialize;
 
@@ -202,8 +203,8 @@ fn group_page<'r, 'a>(
             unit: unit(*column),
         }
     });
-    let alike = group.common_skip_reason();
     let choices = choices(group, &Budget::default());
+    let alike = group.common_skip_reason();
     let mut lines = Vec::with_capacity(shown.len());
     for setting in &shown {
         let seeds: Vec<SeedCell> = setting
@@ -307,17 +308,28 @@ fn seed_cell(run: &Run, row: &Row<'_>, cells: &mut Cells) -> SeedCell {
     }
 }
 
-/// Returns the CSS classes of a setting: the status of the first seed that did not finish, or else of the first seed, and the verdict on the
-/// accuracy unless it is kept.
+/// Returns the CSS classes of a setting: the status of the first seed that did not finish, or else of the first seed, and the verdict if the
+/// accuracy is lost or if the setting is as good as the baseline.
 fn class(setting: &SettingResult<'_, '_>) -> String {
     let unfinished = setting.seeds.iter().find(|row| !row.is_ok());
     let status = unfinished.map_or(Status::Ok, |row| row.status.unwrap_or(Status::Skipped));
     let is_unexpected = setting.seeds.iter().any(|row| !row.unexpected.is_empty());
     let unexpected = if is_unexpected { " unexpected" } else { "" };
-    let accuracy = match setting.accuracy_verdict() {
+    let verdict = match setting.accuracy_verdict() {
         Some(AccuracyVerdict::Lost) => " lost",
-        Some(AccuracyVerdict::Undecided) => " undecided",
-        Some(AccuracyVerdict::Kept) | None => "",
+        _ if is_as_good(setting) => " good",
+        _ => "",
     };
-    format!("{}{unexpected}{accuracy}", status.name())
+    format!("{}{unexpected}{verdict}", status.name())
+}
+
+/// Returns `true` if a setting finished and every test of it shows that it is at least as good as the baseline: faster or equally fast, with
+/// the accuracy kept.
+fn is_as_good(setting: &SettingResult<'_, '_>) -> bool {
+    let speed = setting.tested_speed_verdict();
+    let speed = speed.map(|verdict| matches!(verdict, Verdict::Improved | Verdict::Unchanged));
+    let accuracy = setting.accuracy_verdict();
+    let accuracy = accuracy.map(|verdict| verdict == AccuracyVerdict::Kept);
+    let tests: Vec<bool> = speed.into_iter().chain(accuracy).collect();
+    setting.failure().is_none() && !tests.is_empty() && !tests.contains(&false)
 }

@@ -14,7 +14,7 @@ pub(crate) use label::{WORK_AXES, label_within_work, precision_label};
 pub(crate) use ratio_text::{certainty, ratio_text};
 pub(crate) use spot::Spot;
 
-use mantissa_analysis::{Estimate, Verdict, hodges_lehmann_ratio};
+use mantissa_analysis::{Doubt, Estimate, Verdict, hodges_lehmann_ratio};
 use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, Status, TaskKind};
 
 use crate::{Group, Row, units};
@@ -174,6 +174,12 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     /// Returns the verdict on the speed relative to the baseline. Its p-value is Holm-corrected over all comparisons of the table.
     pub fn speed_verdict(&self) -> Option<Verdict> {
         self.comparison.speed_verdict
+    }
+
+    /// Returns [`Self::speed_verdict`], unless there are too few processes for a test.
+    pub fn tested_speed_verdict(&self) -> Option<Verdict> {
+        let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
+        self.speed_verdict().filter(|verdict| *verdict != few)
     }
 
     /// Returns the peak memory relative to the baseline.

@@ -1,6 +1,6 @@
 //! A column of a group's table: its title, alignment and fields.
 
-use mantissa_analysis::{Doubt, Estimate, Verdict};
+use mantissa_analysis::{Estimate, Verdict};
 use mantissa_core::{Axis, AxisValue, Backend, MetricName};
 use serde::Serialize;
 
@@ -213,9 +213,7 @@ fn verdict_text(setting: &SettingResult<'_, '_>) -> String {
         return "baseline".to_owned();
     }
     // The speed column already states that there are too few processes.
-    let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
-    let speed = setting.speed_verdict().filter(|verdict| *verdict != few);
-    let speed = speed.map(|verdict| match verdict {
+    let speed = setting.tested_speed_verdict().map(|verdict| match verdict {
         Verdict::Improved => "faster",
         Verdict::Regressed => "slower",
         Verdict::Unchanged => "equally fast",

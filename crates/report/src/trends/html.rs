@@ -199,7 +199,7 @@ fn change_point(line: &TrendLine) -> Option<Field> {
     let weight = line.relative_size(turn.before, now);
     let (class, sort) = match towards {
         Direction::Worse => ("failed", weight),
-        Direction::Better => ("ok", -weight),
+        Direction::Better => ("good", -weight),
         Direction::Neither => ("skipped", 0.0),
     };
     let named = |turn: &TrendChangePoint| line.run(turn).map(super::sentences::run_name).unwrap_or_default();
