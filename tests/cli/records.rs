@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use mantissa_core::Record;
+use mantissa_core::{
+    Accumulator, Axis, Backend, EventKind, ExecutedVerdict, MatmulPrecision, MetricName, Precision, Record,
+    SeriesName, Status, TensorClass,
+};
 use serde_json::Value;
 
 use crate::support::{TestDir, fixture, stdout};
@@ -29,6 +32,31 @@ fn records_match_the_schema_and_round_trip() {
         let read: Record = serde_json::from_value(record.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), record);
     }
+}
+
+/// Records and samples of earlier versions contain these names, so a name may be added but not changed.
+#[test]
+fn names_in_files_match_the_snapshot() {
+    macro_rules! names {
+        ($($ty:ident),+) => {
+            [$((stringify!($ty), <$ty>::ALL.iter().map(|value| value.name()).collect::<Vec<_>>())),+]
+        };
+    }
+    let lists = names![
+        Axis,
+        Precision,
+        MatmulPrecision,
+        Accumulator,
+        Backend,
+        Status,
+        ExecutedVerdict,
+        MetricName,
+        SeriesName,
+        EventKind,
+        TensorClass
+    ];
+    let lines = lists.map(|(list, names)| format!("{list}: {}", names.join(", ")));
+    insta::assert_snapshot!(lines.join("\n"));
 }
 
 #[test]
