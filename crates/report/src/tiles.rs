@@ -59,7 +59,7 @@ impl Entry {
         }
     }
 
-    /// Returns the entry of a tile for which no setting qualifies. Only an entry with a setting that qualifies has a colour.
+    /// Returns the entry of a tile for which no setting qualifies. Only the entry of a setting that is shown to qualify has a colour.
     fn none_shown(setting: Option<&SettingResult<'_, '_>>, certainty: Certainty) -> Self {
         Self {
             class: "",
@@ -126,9 +126,11 @@ fn fastest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
         let doubt = (conclusion == Conclusion::RanFastest).then(|| "not shown to be faster".to_owned());
         let limit = named.and_then(SettingResult::loss_not_excluded);
         let facts = [speed, others, limit, doubt, unjudged(group, candidate)];
+        let entry = Entry::new(named, candidate.certainty, label.to_owned());
         return Entry {
             facts: facts.into_iter().flatten().collect(),
-            ..Entry::new(named, candidate.certainty, label.to_owned())
+            class: if conclusion == Conclusion::RanFastest { "" } else { entry.class },
+            ..entry
         };
     }
     let reason = format!("{}{}", conclusion.text(label), conclusion.reason());
