@@ -129,7 +129,11 @@ fn fastest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
         let entry = Entry::new(named, candidate.certainty, label.to_owned());
         return Entry {
             facts: facts.into_iter().flatten().collect(),
-            class: if conclusion == Conclusion::RanFastest { "" } else { entry.class },
+            class: if conclusion == Conclusion::RanFastest {
+                ""
+            } else {
+                entry.class
+            },
             ..entry
         };
     }

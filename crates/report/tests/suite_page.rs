@@ -194,6 +194,19 @@ fn a_kernel_has_an_error_and_no_accuracy() {
     assert_eq!(headlines(tiles[0].1), ["bf16-true"]);
     assert!(tiles[0].1.contains("4.00× (measured once)") && tiles[0].1.contains("relative error 2.00×10⁻³"));
     assert!(!tiles[0].1.contains("accuracy"), "{}", tiles[0].1);
+    // It ran fastest but is not shown to be faster, so it has no colour.
+    assert!(
+        tiles[0].1.contains("<li>not shown to be faster</li>"),
+        "{}",
+        tiles[0].1
+    );
+    assert!(
+        tiles[0]
+            .1
+            .contains("<span class=\"certainty \">measured once</span>"),
+        "{}",
+        tiles[0].1
+    );
 }
 
 #[test]
