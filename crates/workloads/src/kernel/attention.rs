@@ -1,12 +1,13 @@
 //! Attention of a batch of sequences, without padding.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::AttentionShape;
 use mantissa_precision::{AttentionMask, Compute};
 
 use super::{
     Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare, round_values},
+    upload,
 };
 
 /// Queries, keys and values, each `[batch, heads, sequence, width]`.
@@ -46,10 +47,17 @@ fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
 }
 
 impl OnBurn<4> for Attention {
+    type OnHost = [TensorData; 3];
     type OnDevice = [Tensor<4>; 3];
 
-    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
-        [0, 1, 2].map(|part: usize| inputs.upload(&self.operands[part], self.shape))
+    fn convert(&self, inputs: &Inputs<'_>) -> Self::OnHost {
+        self.operands
+            .each_ref()
+            .map(|values| inputs.convert(values, self.shape))
+    }
+
+    fn upload(&self, inputs: &Self::OnHost, device: &Device) -> Self::OnDevice {
+        inputs.each_ref().map(|values| upload(values, device))
     }
 
     fn launch(&self, operands: &Self::OnDevice, compute: &Compute) -> Tensor<4> {

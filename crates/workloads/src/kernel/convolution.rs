@@ -1,12 +1,13 @@
 //! Convolutions of a batch of square images.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::ConvolutionShape;
 use mantissa_precision::Compute;
 
 use super::{
     Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare, round_values, row_times_matrix},
+    upload,
 };
 
 /// Images `[batch, channels, size, size]` and filters `[filters, channels, edge, edge]`.
@@ -68,14 +69,19 @@ fn shapes(shape: ConvolutionShape, size: usize) -> [[usize; 4]; 2] {
 }
 
 impl OnBurn<4> for Convolution {
+    type OnHost = [TensorData; 2];
     type OnDevice = [Tensor<4>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
+    fn convert(&self, inputs: &Inputs<'_>) -> Self::OnHost {
         let [images, filters] = shapes(self.shape, self.size);
         [
-            inputs.upload(&self.images, images),
-            inputs.upload(&self.filters, filters),
+            inputs.convert(&self.images, images),
+            inputs.convert(&self.filters, filters),
         ]
+    }
+
+    fn upload(&self, inputs: &Self::OnHost, device: &Device) -> Self::OnDevice {
+        inputs.each_ref().map(|values| upload(values, device))
     }
 
     fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<4> {

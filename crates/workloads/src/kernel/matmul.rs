@@ -1,6 +1,6 @@
 //! Matmuls, single or batched.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::Distribution;
 use mantissa_precision::Compute;
 
@@ -9,6 +9,7 @@ use super::{
     cublas::MatmulOperands,
     error::{Formats, ResultError, compare, round_values, row_times_matrix},
     inputs::cancel,
+    upload,
 };
 
 /// Operands `[batch, m, k]` and `[batch, k, n]`, row-major.
@@ -87,11 +88,19 @@ impl Operation for Operands {
 
 /// Single matmul.
 impl OnBurn<2> for Operands {
+    type OnHost = [TensorData; 2];
     type OnDevice = [Tensor<2>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
+    fn convert(&self, inputs: &Inputs<'_>) -> Self::OnHost {
         let [_, m, n, k] = self.shape;
-        [inputs.upload(&self.lhs, [m, k]), inputs.upload(&self.rhs, [k, n])]
+        [
+            inputs.convert(&self.lhs, [m, k]),
+            inputs.convert(&self.rhs, [k, n]),
+        ]
+    }
+
+    fn upload(&self, inputs: &Self::OnHost, device: &Device) -> Self::OnDevice {
+        inputs.each_ref().map(|values| upload(values, device))
     }
 
     fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<2> {
@@ -101,14 +110,19 @@ impl OnBurn<2> for Operands {
 
 /// Batched matmul.
 impl OnBurn<3> for Operands {
+    type OnHost = [TensorData; 2];
     type OnDevice = [Tensor<3>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
+    fn convert(&self, inputs: &Inputs<'_>) -> Self::OnHost {
         let [batch, m, n, k] = self.shape;
         [
-            inputs.upload(&self.lhs, [batch, m, k]),
-            inputs.upload(&self.rhs, [batch, k, n]),
+            inputs.convert(&self.lhs, [batch, m, k]),
+            inputs.convert(&self.rhs, [batch, k, n]),
         ]
+    }
+
+    fn upload(&self, inputs: &Self::OnHost, device: &Device) -> Self::OnDevice {
+        inputs.each_ref().map(|values| upload(values, device))
     }
 
     fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<3> {

@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Format, Gelu, KernelKind, OptimizerKind};
 use mantissa_precision::{Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, dtype};
 
 use super::{
     Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare},
+    upload,
 };
 
 /// Epsilon added to the variance by layer norms, as in DistilBERT.
@@ -113,12 +114,22 @@ fn softmax(row: &[f64]) -> Vec<f64> {
 
 impl OnBurn<2> for Rows {
     /// Values, scale and shift.
+    type OnHost = [TensorData; 3];
+    /// Values, scale and shift.
     type OnDevice = (Tensor<2>, Tensor<1>, Tensor<1>);
 
-    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
-        let row = |values: &[f64]| inputs.upload(values, [values.len()]);
-        let values = inputs.upload(&self.values, self.shape);
-        (values, row(&self.scale), row(&self.shift))
+    fn convert(&self, inputs: &Inputs<'_>) -> Self::OnHost {
+        let row = |values: &[f64]| inputs.convert(values, [values.len()]);
+        let values = inputs.convert(&self.values, self.shape);
+        [values, row(&self.scale), row(&self.shift)]
+    }
+
+    fn upload(&self, [values, scale, shift]: &Self::OnHost, device: &Device) -> Self::OnDevice {
+        (
+            upload(values, device),
+            upload(scale, device),
+            upload(shift, device),
+        )
     }
 
     fn launch(&self, (values, scale, shift): &Self::OnDevice, compute: &Compute) -> Tensor<2> {
@@ -194,17 +205,24 @@ pub(super) struct Training {
 }
 
 impl OnBurn<1> for AdamW {
+    /// Parameters, which `ParameterSet` converts to their format, and gradients.
+    type OnHost = (Vec<f32>, [TensorData; 2]);
     type OnDevice = Training;
 
-    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
-        let values: Vec<f32> = self.parameters.iter().map(|x| *x as f32).collect();
-        let part = ("parameters".to_owned(), self.shape.to_vec(), values);
-        let mut parameters = ParameterSet::new([part], self.stored, inputs.device);
-        let gradients = self.gradients.each_ref().map(|values| {
-            let data = TensorData::new(values.clone(), [values.len()]);
-            let gradient = Tensor::from_data(data, (inputs.device, dtype(GRADIENTS)));
-            GradientSum::from_parts(vec![Some(gradient)])
-        });
+    fn convert(&self, _: &Inputs<'_>) -> Self::OnHost {
+        let gradients = self
+            .gradients
+            .each_ref()
+            .map(|values| TensorData::new(values.clone(), [values.len()]).convert_dtype(dtype(GRADIENTS)));
+        (self.parameters.iter().map(|x| *x as f32).collect(), gradients)
+    }
+
+    fn upload(&self, (values, gradients): &Self::OnHost, device: &Device) -> Self::OnDevice {
+        let part = ("parameters".to_owned(), self.shape.to_vec(), values.clone());
+        let mut parameters = ParameterSet::new([part], self.stored, device);
+        let gradients = gradients
+            .each_ref()
+            .map(|values| GradientSum::from_parts(vec![Some(upload(values, device))]));
         let mut optimizer = Optimizer::new(adamw_settings(), 1);
         let [first, second] = gradients;
         optimizer.step(&mut parameters, first);
