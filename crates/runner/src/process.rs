@@ -6,7 +6,7 @@ mod output;
 
 use std::{
     fs::File,
-    io::Write,
+    io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
@@ -129,7 +129,8 @@ impl Workers {
             command.current_dir(folder);
         }
         let mut worker = command.spawn().map_err(RunError::Worker)?;
-        if let Some(mut stdin) = worker.stdin.take() {
+        if let Some(stdin) = worker.stdin.take() {
+            let mut stdin = BufWriter::new(stdin);
             // Ignore the error: a worker that crashes before it reads its request is classified after its exit.
             let _ = serde_json::to_writer(&mut stdin, request).map(|()| stdin.write_all(b"\n"));
         }
