@@ -451,11 +451,13 @@ fn suites_without_weights_or_data_are_one_line() {
         "{line}"
     );
     assert!(
-        line.contains("`--weights [WORKLOAD=]PATH` (source: page of the suite)"),
+        line.contains("<code>--weights [WORKLOAD=]PATH</code> (source: page of the suite)"),
         "{line}"
     );
-    assert!(page.contains(">c</a> (a data set is missing: pass `--data PATH` (source: page of the suite));"));
-    assert!(page.contains(">d</a> (backend `cuda` is not available)."));
+    assert!(page.contains(
+        ">c</a> (a data set is missing: pass <code>--data PATH</code> (source: page of the suite));"
+    ));
+    assert!(page.contains(">d</a> (backend <code>cuda</code> is not available)."));
     assert!(
         page.contains("Suites: 1 repeated, 2 measured once, 4 not measured."),
         "{page}"

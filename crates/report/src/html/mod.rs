@@ -6,7 +6,7 @@ mod row_data;
 mod suite;
 
 use mantissa_core::command_line;
-use minijinja::{Environment, value::Serde};
+use minijinja::{Environment, Value, value::Serde};
 use serde::Serialize;
 
 use self::{
@@ -207,9 +207,31 @@ impl<'r, 'a> Pages<'r, 'a> {
     }
 }
 
-/// Adds the macros that all pages use.
+/// Adds the macros and the filter that all pages use.
 pub(crate) fn add_macros(environment: &mut Environment<'_>) -> Result<(), minijinja::Error> {
+    environment.add_filter("code", code);
     environment.add_template("macros.html", include_str!("../../assets/macros.html"))
+}
+
+/// Escapes a text, and marks what it has in backticks as code.
+fn code(text: &str) -> Value {
+    let mut parts = text.split('`').map(escape);
+    let mut html = parts.next().unwrap_or_default();
+    while let Some(marked) = parts.next() {
+        match parts.next() {
+            Some(after) => html.push_str(&format!("<code>{marked}</code>{after}")),
+            None => html.push_str(&format!("`{marked}")),
+        }
+    }
+    Value::from_safe_string(html)
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#x27;")
 }
 
 /// Returns a figure for a page; `root` is the path from the page to the folder of the report.
@@ -239,4 +261,28 @@ fn tally(suites: &[Suite<'_>]) -> String {
         .into_iter()
         .map(|(name, count)| format!("{} {name}", units::count(count as u64)));
     texts.collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_in_backticks_is_code_and_everything_is_escaped() {
+        let cases = [
+            ("no mark", "no mark"),
+            ("pass `--init random`", "pass <code>--init random</code>"),
+            ("`a` and `b`", "<code>a</code> and <code>b</code>"),
+            ("one ` alone", "one ` alone"),
+            ("`a` and ` alone", "<code>a</code> and ` alone"),
+            (
+                "`<b>` & \"c\" 'd'",
+                "<code>&lt;b&gt;</code> &amp; &quot;c&quot; &#x27;d&#x27;",
+            ),
+            ("", ""),
+        ];
+        for (text, html) in cases {
+            assert_eq!(code(text).to_string(), html);
+        }
+    }
 }
