@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use mantissa_analysis::Estimate;
 use mantissa_core::{Axis, AxisValue, Backend, Fingerprint, MetricName, Requested, Status};
 
 use super::{
     line::{Line, MetricValue},
     value::{Kind, Value},
 };
-use crate::facts::data_text;
+use crate::{Row, facts::data_text};
 
 type ValueOf = dyn for<'a> Fn(&Line<'a>) -> Value<'a>;
 
@@ -119,7 +120,7 @@ pub(super) fn wide_columns(metric: MetricName) -> [Column; 3] {
 }
 
 /// Returns the columns for run, machine and software. Only values with the same machine and software are comparable.
-fn run_columns() -> Vec<Column> {
+pub(super) fn run_columns() -> Vec<Column> {
     fn fingerprint_text<'a>(line: &Line<'a>, field: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
         joined(&line.fingerprint_values(field))
     }
@@ -154,6 +155,30 @@ fn run_columns() -> Vec<Column> {
             fingerprint_text(line, |machine| Some(&machine.build))
         }),
     ]
+}
+
+/// Returns the columns for the comparison of the cell with its baseline, over all processes of both.
+pub(super) fn comparison() -> Vec<Column> {
+    fn columns(name: &str, ratio: for<'a> fn(&'a Row<'_>) -> Option<&'a Estimate>) -> [Column; 3] {
+        [
+            number(name, move |line| ratio(line.row).map(|ratio| ratio.value).into()),
+            number(format!("{name}_low"), move |line| {
+                let interval = ratio(line.row).and_then(|ratio| ratio.interval);
+                interval.map(|interval| interval.low).into()
+            }),
+            number(format!("{name}_high"), move |line| {
+                let interval = ratio(line.row).and_then(|ratio| ratio.interval);
+                interval.map(|interval| interval.high).into()
+            }),
+        ]
+    }
+    let mut all = Vec::from(columns("speed_ratio", |row| row.speed_up.as_ref()));
+    all.push(text("speed_verdict", |line| match line.row.speed_verdict {
+        Some(verdict) => verdict.to_string().into(),
+        None => Value::Absent,
+    }));
+    all.extend(columns("memory_ratio", |row| row.memory_ratio.as_ref()));
+    all
 }
 
 /// Placeholder for a value that only other processes of the cell recorded.

@@ -1,4 +1,5 @@
-//! Writes `results.csv` with one line per record, without aggregation. Cells without records have one line as well.
+//! Writes `results.csv` with one line per record, without aggregation except for the comparison of its cell with the baseline. Cells without
+//! records have one line as well.
 
 use std::{collections::BTreeSet, io};
 
@@ -8,11 +9,12 @@ use super::{
     column::{self, Column},
     csv::write_to,
     line::Line,
-    value::Kind,
+    value::{Kind, Value},
 };
 use crate::{Report, ReportError};
 
-/// Returns the results as CSV (RFC 4180, UTF-8). Metrics have their recorded units; an absent value is an empty field.
+/// Returns the results as CSV (RFC 4180, UTF-8). Metrics have their recorded units; an absent value is an empty
+/// field. Columns without any value are left out.
 pub fn csv(report: &Report<'_>) -> Result<Vec<u8>, ReportError> {
     let mut bytes = Vec::new();
     csv_to(report, &mut bytes)?;
@@ -32,11 +34,19 @@ pub(crate) fn csv_to(report: &Report<'_>, to: impl io::Write) -> Result<(), Repo
             ..line
         }));
     }
-    write_to(to, &columns(report), &lines)
+    let mut columns = columns(report);
+    let has_value = |column: &Column| {
+        lines
+            .iter()
+            .any(|line| !matches!(column.value(line), Value::Absent))
+    };
+    columns.retain(|column| lines.is_empty() || has_value(column));
+    write_to(to, &columns, &lines)
 }
 
 fn columns(report: &Report<'_>) -> Vec<Column> {
-    let mut columns = column::names();
+    let mut columns = column::run_columns();
+    columns.extend(column::names());
     columns.extend(column::axes());
     columns.push(Column::new("repeat", Kind::Integer, |line| {
         line.process.map(|record| record.repeat).into()
@@ -45,6 +55,7 @@ fn columns(report: &Report<'_>) -> Vec<Column> {
         line.process.map(|record| record.attempt).into()
     }));
     columns.extend(column::outcome());
+    columns.extend(column::comparison());
     columns.extend(column::precision());
     columns.push(column::data());
     let recorded = report.run.records.iter().flat_map(|record| record.metrics.keys());
