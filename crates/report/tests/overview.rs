@@ -304,7 +304,7 @@ fn advice_on_the_format_counts_suites_and_names_the_certainty() {
     add_trainings(&mut run, "third", &once, 1);
     assert_eq!(
         advice(&run),
-        "- **Training**: Use 32-true · high (2 suites); bf16-mixed · highest ran fastest (1). (2 repeated, 1 measured once)"
+        "- **Training**: Use 32-true · high (2 suites); bf16-mixed · highest ran fastest, undecided (1). (2 repeated, 1 measured once)"
     );
 }
 

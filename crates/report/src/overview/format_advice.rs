@@ -69,7 +69,7 @@ fn effect(suite: &SuiteAnswer) -> String {
 /// first few together.
 fn counted<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     /// Maximum number of different texts.
-    const MAX_TEXTS: usize = 3;
+    const MAX_TEXTS: usize = 4;
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for text in texts {
         match counts.iter_mut().find(|(known, _)| *known == text) {

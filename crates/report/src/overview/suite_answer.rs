@@ -196,7 +196,13 @@ impl SuiteAnswer {
             group: best.group,
             sentence: sentence(suite, group, &best, &short),
             short,
-            format: format.map(|named| conclusion.text(&precision_label(named.row()))),
+            format: format.map(|named| {
+                let text = conclusion.text(&precision_label(named.row()));
+                match conclusion {
+                    Conclusion::RanFastest => format!("{text}, undecided"),
+                    _ => text,
+                }
+            }),
             effect: best.effect,
             certainty: best.certainty,
             ..self
