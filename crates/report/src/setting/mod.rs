@@ -88,10 +88,15 @@ impl<'g, 'a> SettingResult<'g, 'a> {
             .filter_map(|(row, base)| Some((*row, (*base)?)))
     }
 
-    /// Returns the label of the baseline's precision setting.
+    /// Returns the label of the baseline's precision setting, or `the baseline` if this setting has the same.
     pub fn baseline_label(&self) -> String {
-        let base = self.pairs().next();
-        base.map_or_else(|| units::ABSENT.to_owned(), |(_, base)| precision_label(base))
+        let Some((row, base)) = self.pairs().next() else {
+            return units::ABSENT.to_owned();
+        };
+        match precision_label(base) {
+            same if same == precision_label(row) => "the baseline".to_owned(),
+            label => label,
+        }
     }
 
     /// Returns the number of seeds for which the baseline did not finish.
