@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use mantissa_core::MetricName;
+
 use crate::{
     Banner, Group, Report,
     banner::origin,
@@ -11,6 +13,7 @@ use crate::{
     pages::{Layout, PageFiles},
     setting::SettingResult,
     table::{Align, Column, Field, columns, published_baseline},
+    units,
     view::Suite,
 };
 
@@ -19,7 +22,8 @@ const MAX_ROWS: usize = 120;
 /// Minimum number of settings per table.
 const MIN_ROWS: usize = 5;
 
-/// Renders `summary.md` as GitHub-flavoured Markdown: an overview if the run has several suites, and a table per suite.
+/// Renders `summary.md` as GitHub-flavoured Markdown: an overview and a short table per suite if the run has several suites, else the table of
+/// the suite with all columns.
 pub fn markdown(report: &Report<'_>) -> String {
     let files = PageFiles::new(report, Layout::PagePerSuite);
     summary(report, &Overview::new(report), &files)
@@ -43,7 +47,11 @@ pub(crate) fn summary(report: &Report<'_>, overview: &Overview, files: &PageFile
     let max_rows = (MAX_ROWS / report.suites.len().max(1)).max(MIN_ROWS);
     for answer in &overview.suites {
         let suite = &report.suites[answer.suite];
-        section(&mut out, suite, &suite.groups[answer.group], max_rows);
+        let tabulated = &suite.groups[answer.group];
+        match report.suites.len() {
+            1 => section(&mut out, suite, tabulated, max_rows),
+            _ => short_section(&mut out, suite, tabulated, max_rows),
+        }
         let link = files.link(answer.suite);
         let claims = match suite.claims.len() {
             0 => "",
@@ -118,6 +126,57 @@ fn section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max_rows:
     }
 }
 
+/// Renders one of several suites: the question, the first sentence on each workload, and a table of one workload with ratios and verdicts only.
+fn short_section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max_rows: usize) {
+    paragraph(out, &format!("## {}", escape(&suite.info.title)));
+    paragraph(out, &format!("*{}*", escape(suite.info.question.trim())));
+    let titles: Vec<String> = suite.banners.iter().map(|banner| escape(&banner.title)).collect();
+    if !titles.is_empty() {
+        paragraph(out, &format!("> **{}**", titles.join(" ")));
+    }
+    for group in &suite.groups {
+        let workload = match suite.groups.len() {
+            1 => String::new(),
+            _ => format!("**{}**: ", escape(group.workload)),
+        };
+        let answer = group.answer.first().map_or("", String::as_str);
+        paragraph(out, &format!("{workload}{}", escape(answer)));
+    }
+    if tabulated.common_skip_reason().is_some() {
+        return;
+    }
+    let shown = tabulated.shown(max_rows);
+    let mut notes = Vec::new();
+    if suite.groups.len() > 1 {
+        notes.push(format!("Table of {}.", escape(tabulated.workload)));
+    }
+    if let Some(text) = shown_of(shown.len(), tabulated.comparisons.len()) {
+        notes.push(format!("The table is {text} settings."));
+    }
+    if !notes.is_empty() {
+        paragraph(out, &notes.join(" "));
+    }
+    let compares = |column: &Column| match column {
+        Column::Axis(_) | Column::SpeedUp | Column::AccuracyChange | Column::Verdict => true,
+        Column::Metric(MetricName::RelativeError | MetricName::Agreement | MetricName::Perplexity) => true,
+        Column::Metric(metric) => Some(*metric) == tabulated.memory || units::ENERGY.contains(metric),
+        Column::Executed | Column::Processes => false,
+    };
+    let columns: Vec<Column> = columns(tabulated).into_iter().filter(compares).collect();
+    head(out, tabulated, &columns);
+    for setting in &shown {
+        let fields = columns.iter().map(|column| {
+            let field = column.field(tabulated, setting);
+            match column {
+                Column::Verdict => escape(&field.text),
+                _ => field_text(&field),
+            }
+        });
+        row(out, fields);
+    }
+    out.push('\n');
+}
+
 /// Renders the table of a workload, published rows last.
 pub(crate) fn table(
     out: &mut String,
@@ -126,22 +185,7 @@ pub(crate) fn table(
     columns: &[Column],
     settings: &[SettingResult<'_, '_>],
 ) {
-    let titles = columns.iter().map(|column| match column.title(group) {
-        (title, "") => title,
-        (title, below) => format!("{title} ({below})"),
-    });
-    row(out, titles.map(|title| escape(&title)));
-    row(
-        out,
-        columns.iter().map(|column| {
-            if column.align() == Align::Right {
-                "---:"
-            } else {
-                "---"
-            }
-            .to_owned()
-        }),
-    );
+    head(out, group, columns);
     for measured in settings {
         row(
             out,
@@ -166,6 +210,20 @@ pub(crate) fn table(
         }
     }
     out.push('\n');
+}
+
+/// Renders the titles of the columns and their alignment.
+fn head(out: &mut String, group: &Group<'_>, columns: &[Column]) {
+    let titles = columns.iter().map(|column| match column.title(group) {
+        (title, "") => title,
+        (title, below) => format!("{title} ({below})"),
+    });
+    row(out, titles.map(|title| escape(&title)));
+    let align = |column: &Column| match column.align() {
+        Align::Right => "---:",
+        Align::Left => "---",
+    };
+    row(out, columns.iter().map(|column| align(column).to_owned()));
 }
 
 pub(crate) fn field_text(field: &Field) -> String {

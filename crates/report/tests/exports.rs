@@ -405,7 +405,12 @@ fn a_seed_too_large_for_parquet_is_an_error() {
 
 #[test]
 fn the_markdown_export_has_the_tables_of_the_summary() {
-    let run = invented();
+    let mut run = invented();
+    // The summary of several suites has shorter tables.
+    let name = run.plan.suites[0].name.clone();
+    run.plan.suites.truncate(1);
+    run.plan.cells.retain(|planned| planned.cell.suite == name);
+    run.records.retain(|record| record.cell.suite == name);
     let summary = mantissa_report::markdown(&mantissa_report::Report::new(&run).unwrap());
     // The overview precedes the first suite and has other tables.
     let (_, of_suites) = summary.split_once("\n## ").unwrap();
@@ -415,7 +420,7 @@ fn the_markdown_export_has_the_tables_of_the_summary() {
     };
     let tables = export_text(&[run], ExportFormat::Markdown, &[]);
     let (of_summary, of_tables) = (rows(of_suites), rows(&tables));
-    assert!(of_summary.len() > 40);
+    assert!(of_summary.len() > 10, "{summary}");
     assert!(of_summary.iter().all(|row| of_tables.contains(row)));
     for part in [
         "Invented CPU 9000",
