@@ -88,16 +88,9 @@ pub(crate) fn banners(out: &mut String, banners: &[Banner]) {
 
 /// Renders the question, the results of all workloads, and the table of one of them.
 fn section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max_rows: usize) {
-    paragraph(out, &format!("## {}", escape(&suite.info.title)));
-    paragraph(out, &format!("*{}*", escape(suite.info.question.trim())));
+    title(out, suite);
     banners(out, &suite.banners);
-    for group in &suite.groups {
-        let workload = match suite.groups.len() {
-            1 => String::new(),
-            _ => format!("**{}**: ", escape(group.workload)),
-        };
-        paragraph(out, &format!("{workload}{}", escape(&group.answer.join(" "))));
-    }
+    answers(out, suite, usize::MAX);
     // If all cells were skipped for the same reason, the headline above already states it.
     if tabulated.common_skip_reason().is_some() {
         return;
@@ -126,22 +119,32 @@ fn section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max_rows:
     }
 }
 
-/// Renders one of several suites: the question, the first sentence on each workload, and a table of one workload with ratios and verdicts only.
-fn short_section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max_rows: usize) {
+/// Renders the title and the question of a suite.
+fn title(out: &mut String, suite: &Suite<'_>) {
     paragraph(out, &format!("## {}", escape(&suite.info.title)));
     paragraph(out, &format!("*{}*", escape(suite.info.question.trim())));
-    let titles: Vec<String> = suite.banners.iter().map(|banner| escape(&banner.title)).collect();
-    if !titles.is_empty() {
-        paragraph(out, &format!("> **{}**", titles.join(" ")));
-    }
+}
+
+/// Renders the result of each workload in at most `sentences` sentences.
+fn answers(out: &mut String, suite: &Suite<'_>, sentences: usize) {
     for group in &suite.groups {
         let workload = match suite.groups.len() {
             1 => String::new(),
             _ => format!("**{}**: ", escape(group.workload)),
         };
-        let answer = group.answer.first().map_or("", String::as_str);
-        paragraph(out, &format!("{workload}{}", escape(answer)));
+        let shown = &group.answer[..sentences.min(group.answer.len())];
+        paragraph(out, &format!("{workload}{}", escape(&shown.join(" "))));
     }
+}
+
+/// Renders one of several suites: the question, the first sentence on each workload, and a table of one workload with ratios and verdicts only.
+fn short_section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max_rows: usize) {
+    title(out, suite);
+    let titles: Vec<String> = suite.banners.iter().map(|banner| escape(&banner.title)).collect();
+    if !titles.is_empty() {
+        paragraph(out, &format!("> **{}**", titles.join(" ")));
+    }
+    answers(out, suite, 1);
     if tabulated.common_skip_reason().is_some() {
         return;
     }
