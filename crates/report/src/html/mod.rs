@@ -6,7 +6,7 @@ mod row_data;
 mod suite;
 
 use mantissa_core::command_line;
-use minijinja::{Environment, Value, value::Serde};
+use minijinja::{Environment, HtmlEscape, Value, value::Serde};
 use serde::Serialize;
 
 use self::{
@@ -213,9 +213,9 @@ pub(crate) fn add_macros(environment: &mut Environment<'_>) -> Result<(), miniji
     environment.add_template("macros.html", include_str!("../../assets/macros.html"))
 }
 
-/// Escapes a text, and marks what it has in backticks as code.
+/// Escapes text, and renders the parts in backticks as code.
 fn code(text: &str) -> Value {
-    let mut parts = text.split('`').map(escape);
+    let mut parts = text.split('`').map(|part| HtmlEscape(part).to_string());
     let mut html = parts.next().unwrap_or_default();
     while let Some(marked) = parts.next() {
         match parts.next() {
@@ -224,14 +224,6 @@ fn code(text: &str) -> Value {
         }
     }
     Value::from_safe_string(html)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-        .replace('\'', "&#x27;")
 }
 
 /// Returns a figure for a page; `root` is the path from the page to the folder of the report.
