@@ -6,7 +6,7 @@ use mantissa_core::{Axis, MatmulPrecision, MetricName, Status, TaskKind};
 
 use crate::{
     Row,
-    setting::{Comparison, SettingResult, compare, ran, ratio_to_baseline, speeds},
+    setting::{Comparison, SettingResult, compare, ratio_to_baseline, speeds},
     shape,
     units::Scale,
 };
@@ -103,7 +103,7 @@ impl<'a> Group<'a> {
             return settings;
         }
         let has_problem = |setting: &SettingResult<'_, '_>| {
-            let failed = |row: &&Row<'_>| ran(row) && (!row.is_ok() || !row.unexpected.is_empty());
+            let failed = |row: &&Row<'_>| row.ran() && (!row.is_ok() || !row.unexpected.is_empty());
             setting.seeds.iter().any(failed)
         };
         let (first, rest): (Vec<_>, Vec<_>) = settings

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     Group, Report, Row, Run, Suite,
-    setting::{AccuracyVerdict, SettingResult, ran},
+    setting::{AccuracyVerdict, SettingResult},
     units,
 };
 
@@ -113,7 +113,7 @@ fn undecided_accuracies(group: &Group<'_>) -> usize {
 /// duration is unknown.
 fn missing_seconds(report: &Report<'_>, repeats: usize) -> Option<f64> {
     let rows = report.rows().map(|(_, row)| row);
-    rows.filter(|row| ran(row))
+    rows.filter(|row| row.ran())
         .map(|row| {
             let durations = row
                 .records

@@ -101,6 +101,11 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// Returns `true` if a process of the cell started. A skipped cell has none.
+    pub(crate) fn ran(&self) -> bool {
+        self.status.is_some_and(|status| status != Status::Skipped)
+    }
+
     /// Returns `true` if the cell ran to its end.
     pub fn is_ok(&self) -> bool {
         self.status == Some(Status::Ok)

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::{
     Group,
-    advise::{Choice, Conclusion, MIN_MEMORY_SAVING, Rejected, listed, memory_text},
+    advise::{Choice, Conclusion, MIN_MEMORY_SAVING, Rejected, listed},
     overview::{Candidate, Certainty, candidates},
-    setting::{SettingResult, ratio_text},
+    setting::{SettingResult, memory_text, ratio_text},
     units,
 };
 

@@ -5,12 +5,12 @@ use mantissa_analysis::{Estimate, Groups, Verdict, judge, pareto};
 use mantissa_core::{Better, ExecutedVerdict, MetricName, Record, TaskKind};
 
 use super::{
-    Budget, Goal, sentences,
+    Budget, Goal,
     work::{Work, works},
 };
 use crate::{
     Group, Row,
-    setting::{SPEED_THRESHOLD, SettingResult, has_accuracy},
+    setting::{SPEED_THRESHOLD, SettingResult, accuracy_change, has_accuracy},
     units,
 };
 
@@ -304,13 +304,12 @@ fn accuracy_violation(
     match loss.interval {
         None => Some(format!(
             "its accuracy change of {} has no confidence interval ({})",
-            sentences::accuracy_change(loss),
+            accuracy_change(loss),
             loss.method
         )),
-        Some(interval) if interval.low > limit => Some(format!(
-            "its accuracy changes by {}",
-            sentences::accuracy_change(loss)
-        )),
+        Some(interval) if interval.low > limit => {
+            Some(format!("its accuracy changes by {}", accuracy_change(loss)))
+        }
         Some(interval) if interval.high > limit => Some(format!(
             "its accuracy may drop by up to {:.2} points ({})",
             100.0 * interval.high,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mantissa_analysis::MIN_PROCESSES;
 use mantissa_core::{
     Accumulator, Axis, AxisValue, Backend, ExecutedVerdict, Format, MatmulPrecision, Precision, Setting,
-    Status, TaskKind,
+    TaskKind,
 };
 
 use super::{
@@ -40,18 +40,14 @@ pub(crate) fn gaps(report: &Report<'_>, group: &Group<'_>, choices: &[Choice<'_,
     gaps
 }
 
-fn ran(row: &Row<'_>) -> bool {
-    row.status.is_some_and(|status| status != Status::Skipped)
-}
-
 /// Lists the valid combinations of precision, matmul and accumulator that did not run.
 fn missing_arithmetic(group: &Group<'_>) -> Option<String> {
-    let template = &group.rows.iter().find(|row| ran(row))?.cell.setting;
+    let template = &group.rows.iter().find(|row| row.ran())?.cell.setting;
     let arithmetic = |setting: &Setting| (setting.precision(), setting.matmul(), setting.accumulator());
     let tested: Vec<_> = group
         .rows
         .iter()
-        .filter(|row| ran(row))
+        .filter(|row| row.ran())
         .map(|row| arithmetic(&row.cell.setting))
         .collect();
     let mut missing = Vec::new();
@@ -114,7 +110,7 @@ fn arithmetic_variants(template: &Setting) -> Vec<Setting> {
 fn not_run(group: &Group<'_>) -> Vec<String> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     // Leave out undefined combinations, which cannot run.
-    let untested = group.rows.iter().filter(|row| !ran(row) && !is_undefined(row));
+    let untested = group.rows.iter().filter(|row| !row.ran() && !is_undefined(row));
     for row in untested {
         *reasons
             .entry(row.reason.as_deref().unwrap_or("no reason given"))

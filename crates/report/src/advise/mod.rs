@@ -17,7 +17,7 @@ pub(crate) use choice::{Choice, choices};
 pub(crate) use conclusion::{Concluded, Conclusion, MIN_MEMORY_SAVING, Rejected, conclusions};
 pub(crate) use json::workload_advice;
 pub(crate) use recommendations::recommendations;
-pub(crate) use sentences::{accuracy_change, listed, memory_text};
+pub(crate) use sentences::listed;
 pub(crate) use text::{outside_budget, table as evidence_table};
 
 pub use budget::{Budget, BudgetError, Goal, parse_error, parse_memory, parse_points};

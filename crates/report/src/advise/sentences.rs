@@ -5,13 +5,13 @@ use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
 
 use super::{
     Budget, Goal,
-    choice::{Assessed, Choice, cheapest},
+    choice::{Assessed, Choice, cheapest, cost},
     conclusion::leanest,
     tokens,
 };
 use crate::{
     Group, launches,
-    setting::{SPEED_THRESHOLD, SettingResult, label_within_work, ratio_text},
+    setting::{SPEED_THRESHOLD, SettingResult, accuracy_change, label_within_work, memory_text, ratio_text},
     units,
 };
 
@@ -134,7 +134,7 @@ fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Bu
 fn costs(group: &Group<'_>, candidate: &SettingResult<'_, '_>) -> Vec<String> {
     let base = base_label(group, candidate);
     let speed = candidate.advantage(group.speed);
-    let energy = super::choice::cost(group, Goal::Energy).and_then(|metric| candidate.ratio(metric));
+    let energy = cost(group, Goal::Energy).and_then(|metric| candidate.ratio(metric));
     let memory = group
         .memory
         .and_then(|metric| Some(memory_text(metric, &candidate.ratio(metric)?)));
@@ -239,34 +239,6 @@ fn base_label(group: &Group<'_>, candidate: &SettingResult<'_, '_>) -> String {
         || units::ABSENT.to_owned(),
         |(_, base)| label_within_work(group, base),
     )
-}
-
-/// Formats a ratio of memory. Bytes that the program counts are the same in every process, so the ratio of two counts needs no interval.
-pub(crate) fn memory_text(metric: MetricName, ratio: &Estimate) -> String {
-    match metric.is_counted() {
-        true => units::times(ratio.value),
-        false => ratio_text(ratio),
-    }
-}
-
-/// Formats a loss of accuracy as a change: `−0.1 points (−0.6 to 0.4)`.
-pub(crate) fn accuracy_change(loss: &Estimate) -> String {
-    /// Interval width in points below which a second decimal is significant.
-    const TWO_DECIMALS_BELOW: f64 = 1.0;
-    let width = loss.interval.map_or(0.0, |ends| 100.0 * (ends.high - ends.low));
-    let decimals = if width < TWO_DECIMALS_BELOW { 2 } else { 1 };
-    let points = |share: f64| {
-        let text = format!("{:.decimals$}", -100.0 * share);
-        match text.trim_start_matches('-') {
-            digits if digits.bytes().all(|b| b == b'0' || b == b'.') => digits.to_owned(),
-            _ => text.replace('-', "−"),
-        }
-    };
-    let value = points(loss.value);
-    match loss.interval {
-        Some(ends) => format!("{value} points ({} to {})", points(ends.high), points(ends.low)),
-        None => format!("{value} points"),
-    }
 }
 
 /// Describes the comparison with the baseline unless the chosen setting is shown to be cheaper.

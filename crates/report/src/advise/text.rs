@@ -2,11 +2,11 @@
 
 use super::{
     Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice,
-    sentences::{QUALITY_NOT_MEASURED, accuracy_change, listed},
+    sentences::{QUALITY_NOT_MEASURED, listed},
 };
 use crate::{
     Align, Banner, Table,
-    setting::ratio_text,
+    setting::{accuracy_change, ratio_text},
     units::{self, Scale},
 };
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Group, Row,
-    setting::{SettingResult, WORK_AXES, label_within_work, ran},
+    setting::{SettingResult, WORK_AXES, label_within_work},
 };
 
 /// Settings that do the same work: they agree in the [`WORK_AXES`] (size, sequence length and distribution of the input values).
@@ -18,7 +18,7 @@ pub(crate) struct Work<'r, 'a> {
 /// Splits the settings of a group by the work they do.
 pub(crate) fn works<'r, 'a>(group: &'r Group<'a>) -> Vec<Work<'r, 'a>> {
     let mut works: Vec<(usize, Work<'r, 'a>)> = Vec::new();
-    for mut setting in SettingResult::all(group, ran) {
+    for mut setting in SettingResult::all(group, Row::ran) {
         setting.label = label_within_work(group, setting.row());
         let number = setting.work();
         match works.iter_mut().find(|(known, _)| *known == number) {

@@ -1,6 +1,6 @@
 //! Ladder of settings: each rung changes one technique of the previous rung. Shows memory, time and accuracy, next to published values.
 
-use mantissa_core::{Axis, MetricName, Status, TaskKind};
+use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
     Canvas, describe_whiskers, palette,
@@ -33,8 +33,7 @@ const ADDITIVE: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion
 /// Returns the rungs of a training; `None` unless every row changes exactly one technique of the row above, and no technique changes again
 /// after a different one has changed.
 pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<SettingResult<'g, 'r>>> {
-    let ran = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
-    let rungs = SettingResult::all(group, ran);
+    let rungs = SettingResult::all(group, Row::ran);
     let changed = |a: &Row<'_>, b: &Row<'_>| {
         let axes = group
             .varying

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     Group,
-    setting::{AccuracyVerdict, SettingResult, has_accuracy, ran},
+    setting::{AccuracyVerdict, SettingResult, has_accuracy},
     table::Column,
 };
 
@@ -50,7 +50,7 @@ impl RowData {
 }
 
 fn differs(setting: &SettingResult<'_, '_>) -> bool {
-    let failed = setting.seeds.iter().any(|row| ran(row) && !row.is_ok());
+    let failed = setting.seeds.iter().any(|row| row.ran() && !row.is_ok());
     let faster_or_slower = matches!(
         setting.speed_verdict(),
         Some(Verdict::Improved | Verdict::Regressed)

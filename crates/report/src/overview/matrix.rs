@@ -7,10 +7,9 @@ use mantissa_core::{
 
 use crate::{
     Group, Report, Suite,
-    advise::{accuracy_change, memory_text},
     headline::LargestSize,
     launches,
-    setting::{SettingResult, precision_label, ran, ratio_text},
+    setting::{SettingResult, accuracy_change, memory_text, precision_label, ratio_text},
     shape, units,
 };
 
@@ -209,7 +208,7 @@ fn comparable<'g, 'a>(group: &'g Group<'a>, quantity: Quantity) -> Vec<SettingRe
         false => None,
     };
     let all = SettingResult::all(group, |row| {
-        ran(row) && size.is_none_or(|size| row.cell.setting.size() == size)
+        row.ran() && size.is_none_or(|size| row.cell.setting.size() == size)
     });
     let Some(base) = all.iter().find(|setting| setting.is_baseline()).cloned() else {
         return Vec::new();

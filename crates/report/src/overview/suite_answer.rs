@@ -7,8 +7,8 @@ use mantissa_core::{Axis, MetricName, TaskKind};
 
 use crate::{
     Budget, Group, Suite,
-    advise::{Choice, Concluded, Conclusion, accuracy_change, choices, conclusions, memory_text},
-    setting::{SettingResult, precision_label, ratio_text},
+    advise::{Choice, Concluded, Conclusion, choices, conclusions},
+    setting::{SettingResult, accuracy_change, memory_text, precision_label, ratio_text},
     units,
 };
 

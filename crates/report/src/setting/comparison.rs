@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use mantissa_analysis::{Estimate, Groups, Judgement, Verdict, hodges_lehmann_ratio, judge, mean_over_seeds};
 use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision};
 
-use super::{WORK_AXES, ran};
 use crate::{Row, difference::difference};
+
+/// Axes that define the work of a setting: the size of the computation and the values of its inputs. Settings are compared only if these
+/// axes are equal.
+pub(crate) const WORK_AXES: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
 
 /// Smallest relevant change of speed, as a share of the baseline's speed. It is visible in a ratio with two decimals.
 pub(crate) const SPEED_THRESHOLD: f64 = 0.02;
@@ -100,7 +103,7 @@ fn choose_baseline(rows: &[Row<'_>], comparisons: &[Comparison], work: usize) ->
         let finished = of_setting().filter(|row| row.is_ok()).count();
         let setting = &of_setting().next()?.cell.setting;
         let is_f32 = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
-        let has_unfinished = of_setting().any(|row| ran(row) && !row.is_ok());
+        let has_unfinished = of_setting().any(|row| row.ran() && !row.is_ok());
         (comparison.work == work && finished > 0).then_some((!is_f32, has_unfinished, index))
     };
     let best = comparisons.iter().enumerate().filter_map(key).min();

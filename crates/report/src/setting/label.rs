@@ -2,12 +2,8 @@
 
 use mantissa_core::{Axis, MatmulPrecision};
 
-use super::SettingResult;
+use super::{SettingResult, WORK_AXES};
 use crate::{Group, Row};
-
-/// Axes that define the work of a setting: the size of the computation and the values of its inputs. Settings are compared only if these
-/// axes are equal.
-pub(crate) const WORK_AXES: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
 
 /// Sets the labels, which contain only axes that vary between the settings.
 pub(super) fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_>]) {

@@ -6,16 +6,16 @@ mod label;
 mod ratio_text;
 mod spot;
 
-pub(crate) use accuracy_verdict::AccuracyVerdict;
+pub(crate) use accuracy_verdict::{AccuracyVerdict, accuracy_change};
 pub(crate) use comparison::{
-    Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, compare, has_accuracy, ratio_to_baseline, speeds,
+    Comparison, MIN_EXAMPLES, SPEED_THRESHOLD, WORK_AXES, compare, has_accuracy, ratio_to_baseline, speeds,
 };
-pub(crate) use label::{WORK_AXES, label_within_work, precision_label};
-pub(crate) use ratio_text::{certainty, ratio_text};
+pub(crate) use label::{label_within_work, precision_label};
+pub(crate) use ratio_text::{certainty, memory_text, ratio_text};
 pub(crate) use spot::Spot;
 
 use mantissa_analysis::{Doubt, Estimate, Verdict, hodges_lehmann_ratio};
-use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, Status, TaskKind};
+use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, TaskKind};
 
 use crate::{Group, Row, units};
 
@@ -47,8 +47,8 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     fn new(group: &'g Group<'a>, comparison: &'g Comparison) -> Self {
         let row = |index: usize| &group.rows[index];
         let both = || comparison.rows.iter().zip(&comparison.baselines);
-        let any_ran = both().any(|(index, _)| ran(row(*index)));
-        let known = both().filter(|(index, _)| !any_ran || ran(row(**index)));
+        let any_ran = both().any(|(index, _)| row(*index).ran());
+        let known = both().filter(|(index, _)| !any_ran || row(**index).ran());
         let (seeds, bases) = known.map(|(index, base)| (row(*index), base.map(row))).unzip();
         Self {
             comparison,
@@ -116,7 +116,7 @@ impl<'g, 'a> SettingResult<'g, 'a> {
 
     /// Returns the number of processes over all seeds that ran.
     pub fn processes(&self) -> usize {
-        let seeds = self.seeds.iter().filter(|row| ran(row));
+        let seeds = self.seeds.iter().filter(|row| row.ran());
         seeds.map(|row| row.processes()).sum()
     }
 
@@ -315,7 +315,7 @@ impl<'g, 'a> SettingResult<'g, 'a> {
             .filter(|row| row.status_name() == status)
             .count();
         let seeds = self.seeds.len();
-        Some(match seeds > 1 && self.seeds.iter().any(|row| ran(row)) {
+        Some(match seeds > 1 && self.seeds.iter().any(|row| row.ran()) {
             true => format!("{count} of {seeds} {status}"),
             false => status.to_owned(),
         })
@@ -344,9 +344,4 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         let texts: Vec<String> = statuses.iter().map(describe).collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     }
-}
-
-/// Returns `true` if a row started. A skipped row did not.
-pub(crate) fn ran(row: &Row<'_>) -> bool {
-    row.status.is_some_and(|status| status != Status::Skipped)
 }

@@ -1,6 +1,7 @@
 //! Text of a ratio with its certainty.
 
 use mantissa_analysis::Estimate;
+use mantissa_core::MetricName;
 
 use crate::units;
 
@@ -8,6 +9,14 @@ use crate::units;
 /// `1.95× (3 processes)`.
 pub(crate) fn ratio_text(ratio: &Estimate) -> String {
     format!("{} ({})", units::times(ratio.value), certainty(ratio))
+}
+
+/// Formats a ratio of memory. Bytes that the program counts are the same in every process, so the ratio of two counts needs no interval.
+pub(crate) fn memory_text(metric: MetricName, ratio: &Estimate) -> String {
+    match metric.is_counted() {
+        true => units::times(ratio.value),
+        false => ratio_text(ratio),
+    }
 }
 
 /// Formats the interval of a ratio between processes, or the reason why it has none.

@@ -7,9 +7,8 @@ use serde::Serialize;
 use super::field::Field;
 use crate::{
     Group, Row,
-    advise::accuracy_change,
     estimates::is_token_metric,
-    setting::{MIN_EXAMPLES, SettingResult, certainty},
+    setting::{MIN_EXAMPLES, SettingResult, accuracy_change, certainty},
     units,
 };
 

@@ -8,7 +8,7 @@ use crate::{
     Row,
     advise::sentences,
     memory_parts,
-    setting::{SPEED_THRESHOLD, SettingResult, ratio_text, speeds},
+    setting::{SPEED_THRESHOLD, SettingResult, memory_text, ratio_text, speeds},
     units,
 };
 
@@ -125,7 +125,7 @@ fn with_lower_peak<'r, 'a>(
     let finding = |((row, other), saved): ((&'r Row<'a>, &'r Row<'a>), Option<Estimate>)| {
         let text = format!(
             "{} the peak memory of {}; {}",
-            sentences::memory_text(memory, &saved?),
+            memory_text(memory, &saved?),
             group.setting_label(other),
             time_change(group.speed, row, other)
         );
