@@ -41,7 +41,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
     let mut banners = Vec::new();
     let machine = &run.environment.fingerprint;
     if run.environment.backend == Backend::Flex {
-        let cpu = machine.cpu.as_deref().unwrap_or("a CPU of unknown model");
+        let cpu = machine.cpu.as_deref().unwrap_or(UNKNOWN_CPU);
         let text = format!(
             "Measured on {cpu}, {} cores. Errors and accuracies are properties of the number formats; speed-ups do not apply to \
              GPUs.",
@@ -151,15 +151,25 @@ fn cells(n: usize) -> String {
     }
 }
 
+/// Name of a CPU whose model was not recorded.
+const UNKNOWN_CPU: &str = "a CPU of unknown model";
+
 /// Returns the name of the device that the run used.
 pub(crate) fn this_machine(run: &Run) -> String {
     let machine = &run.environment.fingerprint;
     match (&machine.gpu, run.environment.backend) {
         (Some(gpu), Backend::Cuda | Backend::Vulkan) => gpu.name.clone(),
-        _ => machine
-            .cpu
-            .clone()
-            .unwrap_or_else(|| "a CPU of unknown model".to_owned()),
+        _ => machine.cpu.clone().unwrap_or_else(|| UNKNOWN_CPU.to_owned()),
+    }
+}
+
+/// Returns the name of the device for a title, without trademark signs and generic words: `Intel Xeon (family 6, model 167)`.
+pub(crate) fn short_machine(run: &Run) -> String {
+    match this_machine(run) {
+        unknown if unknown == UNKNOWN_CPU => unknown,
+        name => [" Processor", " CPU", "(R)", "(TM)"]
+            .iter()
+            .fold(name, |name, noise| name.replace(noise, "")),
     }
 }
 

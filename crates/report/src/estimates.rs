@@ -14,9 +14,9 @@ pub(crate) type RecordWithDigest<'a> = (&'a Record, Option<&'a Digest>);
 /// are medians over the processes. With five or more, the interval of a median comes from a hierarchical bootstrap, which resamples the
 /// processes and the samples of each. If each process has one value, it resamples only processes. The cell id seeds the bootstrap.
 ///
-/// Rates are inverted to times before the median, so that a rate agrees with its time. Accuracies have Wilson's interval for the sampling
-/// error of the examples. All processes share the examples, so more processes do not reduce this error. Metrics over tokens keep the
-/// recorded interval over passages of text, because all processes also share the passages.
+/// Rates are inverted to times before the median, so that a rate agrees with its time. Accuracies and the agreement have Wilson's interval for
+/// the sampling error of the examples. All processes share the examples, so more processes do not reduce this error. Metrics over tokens keep
+/// the recorded interval over passages of text, because all processes also share the passages.
 pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<MetricName, Estimate> {
     let mut parts: BTreeMap<MetricName, Vec<(Estimate, Option<&Digest>)>> = BTreeMap::new();
     for (record, digest) in measured {
@@ -51,7 +51,10 @@ fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> 
     // An accuracy without an interval is not a share of independent examples, which Wilson's interval requires.
     let have_intervals = parts.iter().all(|(estimate, _)| estimate.interval.is_some());
     match name {
-        MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy
+        MetricName::TestAccuracy
+        | MetricName::ValidationAccuracy
+        | MetricName::TrainAccuracy
+        | MetricName::Agreement
             if have_intervals =>
         {
             median_share(parts)
@@ -156,7 +159,7 @@ fn median_over_same_passages(parts: &[(Estimate, Option<&Digest>)]) -> Option<Es
     })
 }
 
-/// Returns the median accuracy over processes, with Wilson's interval for that share of the test examples.
+/// Returns the median accuracy or agreement over processes, with Wilson's interval for that share of the test examples.
 fn median_share(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let value = Sample::new(parts.iter().map(|(estimate, _)| estimate.value))?.median();
     let n = parts.iter().map(|(estimate, _)| estimate.n).min()?;

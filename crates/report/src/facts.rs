@@ -2,7 +2,7 @@
 
 use mantissa_core::{ClassCount, DataSource, EventKind, Fingerprint, InputFile, Record};
 
-use crate::{Run, units};
+use crate::{Run, Suite, units};
 
 /// Returns the hardware, software and data of a run as pairs of name and text.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
@@ -73,6 +73,22 @@ fn class_counts(source: &DataSource) -> Option<String> {
         more => format!(" and {more} more"),
     };
     (!listed.is_empty()).then(|| format!("{}{more}", listed.join(", ")))
+}
+
+/// Returns the names of the data that the cells of a suite used, each once, without notes such as `, which has no test part`.
+pub(crate) fn data_names(suite: &Suite<'_>) -> Vec<String> {
+    let rows = suite.groups.iter().flat_map(|group| &group.rows);
+    let sources = rows
+        .flat_map(|row| &row.records)
+        .filter_map(|record| record.data.as_ref());
+    let mut names: Vec<String> = Vec::new();
+    for source in sources {
+        let name = source.name.split(", which ").next().unwrap_or_default();
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 /// Formats the source of a data set with its hash.

@@ -37,7 +37,7 @@ pub(crate) fn summary(report: &Report<'_>, overview: &Overview, files: &PageFile
         overview::markdown(&mut out, overview, files);
     }
     let suites: Vec<&Suite<'_>> = report.suites.iter().collect();
-    if let Some(MoreRepeats { text, command }) = more_repeats(report, &suites) {
+    if let Some(MoreRepeats { text, command, .. }) = more_repeats(report, &suites) {
         let command = match command.as_str() {
             "" => String::new(),
             command => format!(" {}", code_span(command)),

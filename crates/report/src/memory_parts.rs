@@ -65,6 +65,21 @@ pub(crate) fn total(setting: &SettingResult<'_, '_>) -> Option<f64> {
     over_seeds(setting, parts).map(|bytes| bytes.iter().sum())
 }
 
+/// Returns `true` if overviews show the sum of all parts instead of the peak memory, because that peak is the one of a process, which also
+/// contains the program.
+pub(crate) fn replace_peak(group: &Group<'_>) -> bool {
+    let is_known = |row: &Row<'_>| parts(row).is_some();
+    group.memory == Some(MetricName::HostPeakBytes) && group.ok().any(is_known)
+}
+
+/// Returns the ratio of the sum of all parts to that of the baseline; `None` for the baseline.
+pub(crate) fn total_ratio(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> Option<f64> {
+    let settings = SettingResult::all(group, Row::is_ok);
+    let is_base = |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == setting.work();
+    let base = settings.iter().find(is_base).filter(|_| !setting.is_baseline())?;
+    Some(total(setting)? / total(base)?).filter(|ratio| ratio.is_finite())
+}
+
 /// Describes the savings and additions of mixed precision by part.
 pub(crate) fn describe_saving(group: &Group<'_>) -> Option<String> {
     let (mixed, base, ratio) = leanest_mixed(group)?;

@@ -16,6 +16,8 @@ pub(crate) struct MoreRepeats {
     pub text: String,
     /// Command that measures the missing repeats; empty if more repeats decide nothing.
     pub command: String,
+    /// Number of speeds with too few processes, for a terminal; `None` if more repeats decide nothing.
+    pub brief: Option<String>,
 }
 
 /// Returns the data that the undecided comparisons of `suites` need; `None` if none is undecided for lack of data.
@@ -54,11 +56,13 @@ pub(crate) fn more_repeats(report: &Report<'_>, suites: &[&Suite<'_>]) -> Option
         .flatten()
         .collect::<Vec<_>>()
         .join(" ");
+    let command = repeats.map(|repeats| command(report.run, repeats));
     (!text.is_empty()).then(|| MoreRepeats {
         text,
-        command: repeats
-            .map(|repeats| command(report.run, repeats))
-            .unwrap_or_default(),
+        brief: command.as_ref().map(|_| {
+            format!("{undecided} of {all} speeds have too few processes. Command for enough repeats:")
+        }),
+        command: command.unwrap_or_default(),
     })
 }
 

@@ -9,7 +9,10 @@ use std::{
 
 use mantissa_core::open_regular;
 
-use crate::{Report, ReportError, figures::file_name};
+use crate::{
+    Report, ReportError,
+    figures::{distinct, file_name},
+};
 
 /// File of a report on one page.
 const SINGLE_FILE: &str = "report.html";
@@ -84,11 +87,8 @@ pub(crate) fn suite_anchor(suite: usize) -> String {
 /// Returns a distinct file per suite, also on file systems that ignore case.
 fn suite_files(report: &Report<'_>) -> Vec<String> {
     let mut used = HashSet::new();
-    let names = report.suites.iter().enumerate().map(|(index, suite)| {
-        let mut name = file_name(&suite.info.name, index);
-        while !used.insert(name.to_lowercase()) {
-            name = format!("{name}-{index}");
-        }
+    let names = report.suites.iter().map(|suite| {
+        let name = distinct(file_name(&suite.info.name), &mut used);
         format!("{SUITE_FOLDER}/{name}.html")
     });
     names.collect()

@@ -31,8 +31,8 @@ pub(crate) fn of_row(
         .collect();
     if let Some(largest) = drifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
         notes.push(format!(
-            "drift {:+.1} %{}",
-            100.0 * largest,
+            "drift {} %{}",
+            units::with_minus(&format!("{:+.1}", 100.0 * largest)),
             in_processes(drifts.len())
         ));
     }
@@ -76,6 +76,15 @@ pub(crate) fn of_row(
         }
     }
     notes
+}
+
+/// Shortens a note on the samples of a process to its name: `drift`. The details of the cell have the whole note.
+pub(crate) fn shortened(note: &str) -> &str {
+    let names = ["drift", "effective sample size", "outliers"];
+    names
+        .into_iter()
+        .find(|name| note.starts_with(name))
+        .unwrap_or(note)
 }
 
 /// Returns the note of a launch-bound row.

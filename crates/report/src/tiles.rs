@@ -69,7 +69,8 @@ impl Entry {
 }
 
 /// Returns the tiles of a workload, from the choices within the default budget; empty if no cell ran. Kernels have no tile for the memory.
-pub(crate) fn tiles<'g, 'a>(group: &'g Group<'a>, choices: &[Choice<'g, 'a>]) -> Vec<Tile> {
+/// If the workload is not alone in its suite, it has a tile for failures only if there are any.
+pub(crate) fn tiles<'g, 'a>(group: &'g Group<'a>, choices: &[Choice<'g, 'a>], is_alone: bool) -> Vec<Tile> {
     let candidates = candidates(0, group, choices);
     if candidates.is_empty() {
         return Vec::new();
@@ -94,7 +95,14 @@ pub(crate) fn tiles<'g, 'a>(group: &'g Group<'a>, choices: &[Choice<'g, 'a>]) ->
     if !is_kernel {
         tiles.push(Tile::new(titles[1], of_all(leanest)));
     }
-    tiles.push(Tile::new("What failed", failures(group)));
+    let failures = failures(group);
+    if is_alone || !failures.is_empty() {
+        let entries = match failures.is_empty() {
+            true => vec![nothing_failed(group)],
+            false => failures,
+        };
+        tiles.push(Tile::new("What failed", entries));
+    }
     tiles
 }
 
@@ -120,21 +128,14 @@ fn fastest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
     let label = named.map_or("", |named| named.label.as_str());
     let is_fastest = matches!(
         conclusion,
-        Conclusion::Use | Conclusion::Fastest | Conclusion::FastestUnjudged | Conclusion::RanFastest
+        Conclusion::Use | Conclusion::Fastest | Conclusion::FastestUnjudged
     );
     if is_fastest {
-        let doubt = (conclusion == Conclusion::RanFastest).then(|| "not shown to be faster".to_owned());
         let limit = named.and_then(SettingResult::loss_not_excluded);
-        let facts = [speed, others, limit, doubt, unjudged(group, candidate)];
-        let entry = Entry::new(named, candidate.certainty, label.to_owned());
+        let facts = [speed, others, limit, unjudged(group, candidate)];
         return Entry {
             facts: facts.into_iter().flatten().collect(),
-            class: if conclusion == Conclusion::RanFastest {
-                ""
-            } else {
-                entry.class
-            },
-            ..entry
+            ..Entry::new(named, candidate.certainty, label.to_owned())
         };
     }
     let reason = format!("{}{}", conclusion.text(label), conclusion.reason());
@@ -142,11 +143,19 @@ fn fastest(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Entry {
         let ratio = ratio_text(rejected.setting.speed_up()?);
         Some(rejection(rejected, &format!("{ratio} as fast")))
     });
-    let compared = effect.filter(|effect| !effect.setting.is_empty() && rejected.is_none());
-    let compared = compared
-        .zip(speed)
-        .map(|(effect, speed)| format!("{}: {speed}", effect.setting));
-    let facts = [Some(reason), rejected, compared, unjudged(group, candidate)];
+    let compared = effect.filter(|_| rejected.is_none()).zip(speed);
+    let compared = compared.map(|(effect, speed)| match effect.setting.as_str() {
+        "" => format!("{label}: {speed}"),
+        setting => format!("{setting}: {speed}"),
+    });
+    let others = others.filter(|_| conclusion == Conclusion::RanFastest);
+    let facts = [
+        Some(reason),
+        rejected,
+        compared,
+        others,
+        unjudged(group, candidate),
+    ];
     Entry {
         facts: facts.into_iter().flatten().collect(),
         ..Entry::none_shown(named, candidate.certainty)
@@ -225,7 +234,6 @@ struct Failure<'g, 'a> {
 /// last one.
 fn failures(group: &Group<'_>) -> Vec<Entry> {
     let settings = SettingResult::all(group, |_| true);
-    let all = settings.len();
     let mut failures: Vec<Failure<'_, '_>> = Vec::new();
     for setting in settings {
         let unexpected = setting.seeds.iter().find(|row| !row.unexpected.is_empty());
@@ -248,21 +256,23 @@ fn failures(group: &Group<'_>) -> Vec<Entry> {
         }
     }
     failures.sort_by_key(|failure| failure.is_skipped);
-    if failures.is_empty() {
-        let fact = match all {
-            1 => "The only setting finished.".to_owned(),
-            all => format!("All {} settings finished.", units::count(all as u64)),
-        };
-        return vec![Entry {
-            facts: vec![fact],
-            ..Entry::new(
-                None,
-                Certainty::of(fewest_processes(group)),
-                "Nothing failed".to_owned(),
-            )
-        }];
-    }
     failures.iter().map(failed).collect()
+}
+
+/// Returns the entry of a workload without failures.
+fn nothing_failed(group: &Group<'_>) -> Entry {
+    let fact = match SettingResult::all(group, |_| true).len() {
+        1 => "The only setting finished.".to_owned(),
+        all => format!("All {} settings finished.", units::count(all as u64)),
+    };
+    Entry {
+        facts: vec![fact],
+        ..Entry::new(
+            None,
+            Certainty::of(fewest_processes(group)),
+            "Nothing failed".to_owned(),
+        )
+    }
 }
 
 fn failed(failure: &Failure<'_, '_>) -> Entry {

@@ -178,6 +178,20 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
+/// Formats a change given as a share: `+0.83 %`, `−0.01 %`, `0.00 %`.
+pub fn signed_percent(change: f64) -> String {
+    let text = format!("{:+.2}", 100.0 * change);
+    match text.trim_start_matches(['+', '-']) {
+        "0.00" => "0.00 %".to_owned(),
+        _ => format!("{} %", with_minus(&text)),
+    }
+}
+
+/// Replaces hyphens by minus signs.
+pub fn with_minus(number: &str) -> String {
+    number.replace('-', "−")
+}
+
 /// Formats in scientific notation: `1.2×10⁻⁷`; zero is `0`.
 pub fn scientific(value: f64) -> String {
     if value == 0.0 {
@@ -254,6 +268,15 @@ pub fn memory_title(metric: MetricName) -> &'static str {
         MetricName::AllocatorReservedPeakBytes => "allocator, reserved",
         MetricName::DevicePeakBytes => "whole device",
         _ => "host, worker process",
+    }
+}
+
+/// Returns the name of a peak memory within a sentence.
+pub fn memory_noun(metric: MetricName) -> &'static str {
+    match metric {
+        MetricName::AllocatorReservedPeakBytes => "allocator memory",
+        MetricName::DevicePeakBytes => "device memory",
+        _ => "process memory",
     }
 }
 
@@ -342,6 +365,12 @@ mod tests {
             "92.14 %"
         );
         assert_eq!(accuracy(None), ABSENT);
+    }
+
+    #[test]
+    fn a_change_has_a_sign_unless_it_is_zero() {
+        let texts = [0.0083, -0.0001, 0.0, -0.00001].map(signed_percent);
+        assert_eq!(texts, ["+0.83 %", "−0.01 %", "0.00 %", "0.00 %"]);
     }
 
     #[test]

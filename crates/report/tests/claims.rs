@@ -255,6 +255,22 @@ fn times_are_compared_within_seeds_and_need_six_seeds() {
     );
 }
 
+#[test]
+fn the_memory_of_a_small_process_does_not_test_a_claim() {
+    let equal = || Claimed::Ratio(compared(&MetricName::PEAK_MEMORY, &[F32], Some(0.9), Some(1.1)));
+    // Both settings peak at 0.5 GB, then at 0.4 GB.
+    assert_eq!(
+        claim_verdict(&run_with_seeds(equal(), 6, 0.5)).0.name(),
+        "confirmed"
+    );
+    let (small, why) = claim_verdict(&run_with_seeds(equal(), 6, 0.4));
+    assert_eq!(small.name(), "not tested");
+    assert!(
+        why.contains("a process peaks at 400.0 MB: below 500.0 MB, the program itself"),
+        "{why}"
+    );
+}
+
 /// Adds repeats of all records, each slightly longer than the one before.
 fn add_repeats(run: &mut Run, repeats: u32) {
     for mut record in run.records.clone() {

@@ -17,6 +17,7 @@ mod comparisons;
 mod default_axes;
 mod export_fields;
 mod exports;
+mod findings;
 mod folders;
 #[path = "support/gpus.rs"]
 mod gpus;

@@ -276,7 +276,7 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
     let Some(chosen) = choice.chosen().map(|one| &one.candidate) else {
         return Vec::new();
     };
-    let names_with = |is: fn(Verdict) -> bool| -> Vec<String> {
+    let names_with = |is: &dyn Fn(Verdict) -> bool| -> Vec<String> {
         let rivals = choice.rivals.iter().filter(|(_, verdict)| is(*verdict));
         let others = rivals.map(|(index, _)| &choice.assessed[*index].candidate);
         let others = others.filter(|candidate| !candidate.is_baseline());
@@ -286,8 +286,11 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
         });
         names.collect()
     };
-    let ties = names_with(|verdict| verdict == Verdict::Unchanged);
-    let undecided = names_with(|verdict| !matches!(verdict, Verdict::Unchanged | Verdict::Regressed));
+    let ties = names_with(&|verdict| verdict == Verdict::Unchanged);
+    let few = |verdict| verdict == Verdict::Inconclusive(Doubt::TooFewRepeats);
+    let untested = names_with(&few);
+    let undecided =
+        names_with(&|verdict| !matches!(verdict, Verdict::Unchanged | Verdict::Regressed) && !few(verdict));
     let (as_cheap, quantity) = match goal {
         Goal::Time => ("as fast as", "speed"),
         Goal::Energy => ("as energy-efficient as", "energy"),
@@ -316,15 +319,24 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
             listed(&ties, ", ")
         ));
     }
-    if !undecided.is_empty() {
-        let rule = match ties.is_empty() && !chosen.is_baseline() {
-            true => format!(" Of these, {name} is chosen because {lowest}."),
-            false => String::new(),
-        };
-        sentences.push(format!(
-            "Also within the budget and not shown to cost more than {name} ({brackets}): {}.{rule}",
-            listed(&undecided, ", ")
-        ));
+    let not_shown = format!("Also within the budget and not shown to cost more than {name}");
+    let others = [
+        (not_shown, undecided),
+        (
+            "Within the budget, but with too few processes for a comparison".to_owned(),
+            untested,
+        ),
+    ];
+    let others: Vec<_> = others
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .collect();
+    let of_others = others
+        .iter()
+        .map(|(state, names)| format!("{state} ({brackets}): {}.", listed(names, ", ")));
+    sentences.extend(of_others);
+    if !others.is_empty() && ties.is_empty() && !chosen.is_baseline() {
+        sentences.push(format!("{name} is chosen because {lowest}."));
     }
     sentences
 }

@@ -132,13 +132,13 @@ fn verdict(work: &WorkAdvice, one: &Evidence) -> &'static str {
     } else if [&work.chosen, &work.unjudged].contains(&&Some(one.setting.clone())) {
         "cheapest"
     } else if work.equals.contains(&one.setting) {
-        "tie"
+        "equally cheap"
     } else if one.kept {
-        "within"
+        "within budget"
     } else if one.reasons == [QUALITY_NOT_MEASURED] {
         "quality unknown"
     } else {
-        "outside"
+        "outside budget"
     }
 }
 

@@ -14,7 +14,8 @@ const SYNTHETIC_IMAGE_CLASSES: f64 = 10.0;
 /// Upper limit of the chance accuracy if the number of classes is unknown: that of two classes.
 const MAX_CHANCE: f64 = 0.5;
 
-/// Returns the chance accuracy: one divided by the number of classes, or by the size of the vocabulary. `None` if that number is unknown.
+/// Returns the chance accuracy: one divided by the number of classes, or by the size of the vocabulary. `None` if the workload does not
+/// determine that number.
 /// If classes are not balanced, predicting the most frequent class is more accurate than this.
 pub(crate) fn chance(workload: &Workload) -> Option<f64> {
     let dataset = match &workload.task {
@@ -32,6 +33,17 @@ pub(crate) fn chance(workload: &Workload) -> Option<f64> {
     }
 }
 
+/// Returns the chance accuracy for the classes that a row's data has.
+fn chance_of_classes(row: &Row<'_>) -> Option<f64> {
+    let classes = row
+        .records
+        .iter()
+        .find_map(|record| Some(record.data.as_ref()?.classes.len()));
+    classes
+        .filter(|classes| *classes > 0)
+        .map(|classes| 1.0 / classes as f64)
+}
+
 /// Returns `Some(true)` if a setting predicts better than chance. `rows` has one row per seed; the median of the lower bounds of their
 /// accuracies must be above chance accuracy. A model that always predicts one class does not qualify, however frequent that class is.
 /// `None` if unknown.
@@ -42,7 +54,8 @@ pub(crate) fn is_above_chance(rows: &[&Row<'_>]) -> Option<bool> {
     let low = |row: &&Row<'_>| Some(row.metric(MetricName::TestAccuracy)?.interval?.low);
     let lows: Option<Vec<f64>> = rows.iter().map(low).collect();
     let low = Sample::new(lows?)?.median();
-    match chance(&rows.first()?.cell.workload) {
+    let first = rows.first()?;
+    match chance(&first.cell.workload).or_else(|| chance_of_classes(first)) {
         Some(chance) => Some(low > chance),
         None => (low > MAX_CHANCE).then_some(true),
     }

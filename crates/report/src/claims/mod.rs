@@ -9,6 +9,7 @@ mod status;
 mod subject;
 mod verdict;
 
+pub(crate) use chance_accuracy::is_above_chance;
 pub(crate) use sentences::note;
 pub(crate) use verdict::test;
 pub use verdict::{ClaimVerdict, OverallVerdict};

@@ -9,7 +9,12 @@ use crate::{
     Group, Row,
     claims::chance_accuracy::is_above_chance,
     difference::{difference, discordant},
+    units,
 };
+
+/// Smallest peak of a whole process, in bytes, at which claims about memory are tested. The program itself needs about 30 MB, at most 6 % of
+/// such a peak.
+const MIN_PROCESS_PEAK: f64 = 0.5e9;
 
 /// Cells of two settings. The cells of each setting differ only in the seed.
 pub(crate) struct Pair<'g, 'a> {
@@ -134,6 +139,15 @@ impl<'g, 'a> Pair<'g, 'a> {
                 names.join(" or ")
             ));
         };
+        if metric == MetricName::HostPeakBytes
+            && let Some(peak) = smallest(&usable, metric).filter(|peak| *peak < MIN_PROCESS_PEAK)
+        {
+            return Err(format!(
+                "a process peaks at {}: below {}, the program itself is a relevant part of the peak",
+                units::Scale::of(metric, peak).text(peak),
+                units::Scale::of(metric, MIN_PROCESS_PEAK).text(MIN_PROCESS_PEAK)
+            ));
+        }
         Ok(PairMeasurement {
             evidence: evidence(&usable, metric),
             metric,
@@ -141,6 +155,13 @@ impl<'g, 'a> Pair<'g, 'a> {
             learned: metric.is_learned().then(|| either_learned(&usable)).flatten(),
         })
     }
+}
+
+/// Returns the smallest value of a metric.
+fn smallest(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Option<f64> {
+    let rows = pairs.iter().flat_map(|(of, against)| [of, against]);
+    let values = rows.filter_map(|row| Some(row.metric(metric)?.value));
+    values.min_by(f64::total_cmp)
 }
 
 /// Returns the reason why a row cannot be used, or `None` if it can.

@@ -1,6 +1,7 @@
 //! Findings of a group, as figure titles.
 
 use mantissa_analysis::Verdict;
+use mantissa_core::MetricName;
 
 use crate::{
     Group, launches,
@@ -63,5 +64,10 @@ pub fn speed_at_largest(group: &Group<'_>) -> Option<String> {
     let size = group.ok().map(|row| row.cell.setting.size()).max()?;
     let settings = SettingResult::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
     let found = speed(&settings)?;
-    Some(format!("At size {}, {found}", units::count(size.into())))
+    // The panel below the title shows bytes per second, in which formats of different sizes have another order.
+    let unit = match group.speed {
+        MetricName::ValuesPerSecond => ", in values per second",
+        _ => "",
+    };
+    Some(format!("At size {}, {found}{unit}", units::count(size.into())))
 }

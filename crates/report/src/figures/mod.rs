@@ -35,9 +35,11 @@ mod ulps;
 
 pub use canvas::Canvas;
 pub(crate) use fonts::font_faces;
+pub(crate) use quality::changed_predictions;
 
-use std::convert::Infallible;
+use std::{collections::HashSet, convert::Infallible};
 
+use flate2::Crc;
 use mantissa_core::{Axis, Backend, Record};
 
 use crate::{Group, Report, Row, Run, Suite, setting::SettingResult, units};
@@ -79,12 +81,15 @@ pub(crate) fn each_figure<E>(
     report: &Report<'_>,
     mut take: impl FnMut(Figure) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut index = 0;
+    let mut used = HashSet::new();
     // Returns `true` if there is a drawing.
     let mut add = |target, kind, folded, drawing: Option<(Canvas, String)>| {
-        let added = drawing.map(|drawing| take(figure(target, (kind, index), folded, drawing)));
-        index += usize::from(added.is_some());
-        added.map_or(Ok(false), |result| result.map(|()| true))
+        let Some(drawing) = drawing else {
+            return Ok(false);
+        };
+        let mut figure = figure(target, kind, folded, drawing);
+        figure.id = distinct(figure.id, &mut used);
+        take(figure).map(|()| true)
     };
     for target @ (suite, group) in groups(report) {
         // The page shows the first figure of each workload and folds the others.
@@ -141,7 +146,7 @@ fn groups<'r, 'a>(report: &'r Report<'a>) -> impl Iterator<Item = (&'r Suite<'a>
 
 fn figure(
     (suite, group): (&Suite<'_>, &Group<'_>),
-    (kind, index): (&str, usize),
+    kind: &str,
     folded: bool,
     (canvas, caption): (Canvas, String),
 ) -> Figure {
@@ -152,7 +157,7 @@ fn figure(
     };
     let caption = format!("{caption} {}", conditions(group));
     Figure {
-        id: file_name(&format!("{name}-{kind}"), index),
+        id: file_name(&format!("{name}-{kind}")),
         suite: Some(suite.info.name.clone()),
         workload: Some(group.workload.to_owned()),
         caption,
@@ -206,24 +211,31 @@ fn conditions(group: &Group<'_>) -> String {
     )
 }
 
-/// Returns a file name that is valid on every system. `index` is appended if a character was replaced, which keeps the name unique.
-pub(crate) fn file_name(name: &str, index: usize) -> String {
-    let safe: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '-' {
-                c
-            } else {
-                '-'
-            }
-        })
-        .take(80)
-        .collect();
+/// Returns a file name that is valid on every system and does not depend on other names. If a character was replaced or the name is too
+/// long, a checksum of the name is appended.
+pub(crate) fn file_name(name: &str) -> String {
+    let replaced = name.chars().map(|c| match c {
+        c if c.is_ascii_alphanumeric() || c == '-' || c == '_' => c,
+        _ => '-',
+    });
+    let safe: String = replaced.take(80).collect();
     if safe == name {
-        safe
-    } else {
-        format!("{safe}-{index}")
+        return safe;
     }
+    let mut checksum = Crc::new();
+    checksum.update(name.as_bytes());
+    format!("{safe}-{:08x}", checksum.sum())
+}
+
+/// Appends a number to a file name that is already used, also on file systems that ignore case.
+pub(crate) fn distinct(name: String, used: &mut HashSet<String>) -> String {
+    let mut distinct = name.clone();
+    let mut number = 2;
+    while !used.insert(distinct.to_lowercase()) {
+        distinct = format!("{name}-{number}");
+        number += 1;
+    }
+    distinct
 }
 
 /// Formats the number of settings: `12 settings`, or `40 of 1,000 settings` if some are left out.
@@ -244,4 +256,21 @@ pub(crate) fn shown_of(shown: usize, all: usize) -> Option<String> {
         let count = |n: usize| units::count(n as u64);
         format!("showing {} of {}", count(shown), count(all))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_safe_stable_and_distinct() {
+        assert_eq!(file_name("matmul-m_512-times"), "matmul-m_512-times");
+        // The checksums are those of Python's `zlib.crc32`.
+        assert_eq!(file_name("a/b"), "a-b-07f4401c");
+        assert_eq!(file_name("a.b"), "a-b-1eef715d");
+        assert_eq!(file_name(&"x".repeat(81)).len(), 89);
+        let mut used = HashSet::new();
+        let names = ["a-b", "A-b", "a-b"].map(|name| distinct(name.to_owned(), &mut used));
+        assert_eq!(names, ["a-b", "A-b-2", "a-b-3"]);
+    }
 }

@@ -37,12 +37,13 @@ pub const SERIES: [Colour; 8] = [
     (0x8F, 0x5A, 0x37),
 ];
 
-/// Returns the colour of bars and lines by matmul precision: blue, green and grey as in the articles, and different in lightness.
+/// Returns the colour of bars and lines by matmul precision: blue, green and orange. Grey is the colour of published
+/// bars and of settings that are undecided, failed or dominated.
 pub const fn matmul(precision: MatmulPrecision) -> Colour {
     match precision {
         MatmulPrecision::Highest => (0x0F, 0x6D, 0xB4),
         MatmulPrecision::High => (0x0F, 0x85, 0x62),
-        MatmulPrecision::Medium => GREY,
+        MatmulPrecision::Medium => SERIES[1],
     }
 }
 
@@ -124,7 +125,8 @@ mod tests {
         // deuteranopia.
         let least = smallest_distance(&OKABE_ITO);
         assert!((least - 11.61).abs() < 0.01, "{least}");
-        let matmuls: Vec<Colour> = MatmulPrecision::ALL.iter().map(|one| matmul(*one)).collect();
+        let matmuls = MatmulPrecision::ALL.iter().map(|one| matmul(*one));
+        let matmuls: Vec<Colour> = matmuls.chain([GREY]).collect();
         for (colours, paints) in [
             (&SERIES[..], &PAINTS[..]),
             (&matmuls[..], &PAINTS[..]),

@@ -1,5 +1,5 @@
 //! Trade-off of quality against cost: accuracy over time, energy and memory, one panel each. Dominated settings are grey: another setting
-//! is better in quality or in cost, and not worse in the other.
+//! is better in quality or in cost, and not worse in the other. Settings whose accuracy is not above chance are grey too.
 
 use mantissa_analysis::pareto::{dominated, front};
 use mantissa_core::{Better, MatmulPrecision, MetricName, Precision, TaskKind};
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     Group, Row,
+    claims::is_above_chance,
     setting::{SettingResult, Spot, WORK_AXES},
     units::{self, Scale},
 };
@@ -51,6 +52,10 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let panels = panels.filter_map(|(quality, cost)| panel(settings, quality, cost));
     let panels: Vec<Panel> = panels.collect();
     let title = finding(panels.first()?);
+    let guesses = match panels.iter().any(|panel| panel.guesses > 0) {
+        true => ", and those whose accuracy is not above chance",
+        false => "",
+    };
     let others = group
         .rows
         .iter()
@@ -60,7 +65,7 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
         .map(|axis| format!(" · {} {}", axis.name(), first.axis(*axis)))
         .collect();
     let subtitle = format!(
-        "{}{only} · line: Pareto front; grey: dominated settings{}",
+        "{}{only} · line: Pareto front; grey: dominated settings{guesses}{}",
         group.workload,
         selection.subtitle_suffix()
     );
@@ -164,13 +169,22 @@ fn panel(
     if points.len() < 2 {
         return None;
     }
+    let is_guess: Vec<bool> = settings
+        .iter()
+        .filter(|setting| point(setting).is_some())
+        .map(|setting| *metric == MetricName::TestAccuracy && is_guess(setting))
+        .collect();
     let sign = match metric.better() {
         Better::Lower => 1.0,
         Better::Higher => -1.0,
     };
     let pairs: Vec<_> = points
         .iter()
-        .map(|point| (point.cost.value, sign * point.quality.value))
+        .zip(&is_guess)
+        .map(|(point, is_guess)| match is_guess {
+            true => (point.cost.value, f64::NAN),
+            false => (point.cost.value, sign * point.quality.value),
+        })
         .collect();
     let largest =
         |value: &dyn Fn(&Point) -> f64| points.iter().map(|point| value(point).abs()).fold(0.0, f64::max);
@@ -181,13 +195,24 @@ fn panel(
         unit => format!("{title}, {unit}"),
     };
     Some(Panel {
-        dominated: dominated(&pairs),
+        guesses: is_guess.iter().filter(|is_guess| **is_guess).count(),
+        dominated: dominated(&pairs)
+            .into_iter()
+            .zip(is_guess)
+            .map(|(dominated, is_guess)| dominated || is_guess)
+            .collect(),
         front: front(&pairs),
         x: (unit(cost.title, x), x),
         y: (unit(title, y), y),
         units: (cost.unit_metric().unit().name(), metric.unit().name()),
         points,
     })
+}
+
+/// Returns `true` if the accuracy of a setting is not above chance. Such an accuracy is not evidence about the format.
+fn is_guess(setting: &SettingResult<'_, '_>) -> bool {
+    let seeds: Vec<&Row<'_>> = setting.effective_seeds().collect();
+    is_above_chance(&seeds) == Some(false)
 }
 
 /// Returns an agreement of 1 for the f32 setting, the reference of the agreement, because its record has no agreement.
@@ -220,6 +245,10 @@ fn finding(panel: &Panel) -> String {
         );
     }
     match names.as_slice() {
+        [] => "No setting predicts better than chance".to_owned(),
+        [only] if panel.guesses > 0 => {
+            format!("{only} is best in both {both} of the settings above chance (point estimates)")
+        }
         [only] => format!("{only} is best in both {both} (point estimates)"),
         names if names.len() == all => format!("None of the {all} settings beats another in both {both}"),
         names if names.len() <= MAX_NAMES => {

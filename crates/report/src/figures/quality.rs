@@ -161,31 +161,38 @@ fn guides<'g, 'r>(
         .collect()
 }
 
+/// Formats the largest share of changed predictions: `bf16-true changes the most predictions: 0.17 % differ from f32`. `None` if no setting
+/// was compared with f32.
+pub(crate) fn changed_predictions(settings: &[SettingResult<'_, '_>]) -> Option<String> {
+    let agreements = finished_values(settings, MetricName::Agreement);
+    let (label, least) = agreements.first()?;
+    Some(match *least >= 1.0 {
+        true => "No setting changes a prediction".to_owned(),
+        false => format!(
+            "{label} changes the most predictions: {} % differ from f32",
+            match 100.0 * (1.0 - least) {
+                few if few < 0.01 => "less than 0.01".to_owned(),
+                percent => format!("{percent:.2}"),
+            }
+        ),
+    })
+}
+
+/// Returns the labels and values of the settings that finished, in ascending order of the value.
+fn finished_values<'s>(settings: &'s [SettingResult<'_, '_>], metric: MetricName) -> Vec<(&'s str, f64)> {
+    let finished = settings.iter().filter(|setting| setting.failure().is_none());
+    let known = finished.filter_map(|setting| Some((setting.label.as_str(), setting.spot(metric)?.value)));
+    let mut known: Vec<(&str, f64)> = known.collect();
+    known.sort_by(|a, b| a.1.total_cmp(&b.1));
+    known
+}
+
 /// Formats the largest share of changed predictions, or the range of accuracies.
 fn finding(settings: &[SettingResult<'_, '_>]) -> Option<String> {
-    let by = |metric: MetricName| {
-        let known = settings.iter().filter_map(|setting| {
-            let spot = setting.spot(metric)?;
-            setting
-                .failure()
-                .is_none()
-                .then_some((setting.label.as_str(), spot.value))
-        });
-        let mut known: Vec<(&str, f64)> = known.collect();
-        known.sort_by(|a, b| a.1.total_cmp(&b.1));
-        known
-    };
-    let agreements = by(MetricName::Agreement);
-    if let [(label, least), ..] = agreements.as_slice() {
-        return Some(match *least >= 1.0 {
-            true => "No setting changes a prediction".to_owned(),
-            false => format!(
-                "{label} changes the most predictions: {:.2} % differ from f32",
-                100.0 * (1.0 - least)
-            ),
-        });
+    if let Some(changed) = changed_predictions(settings) {
+        return Some(changed);
     }
-    let accuracies = by(MetricName::TestAccuracy);
+    let accuracies = finished_values(settings, MetricName::TestAccuracy);
     let ((worst, low), (best, high)) = (*accuracies.first()?, *accuracies.last()?);
     (accuracies.len() > 1).then(|| {
         format!(

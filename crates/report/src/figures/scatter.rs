@@ -24,6 +24,8 @@ pub struct Point {
 pub struct Panel {
     pub points: Vec<Point>,
     pub dominated: Vec<bool>,
+    /// Number of points that are not compared, because their quality is that of guessing. They are marked as dominated.
+    pub guesses: usize,
     /// Indices of the points that are not dominated, in ascending order of cost.
     pub front: Vec<usize>,
     /// Titles and scales of the axes.

@@ -19,7 +19,7 @@ use crate::{
 const FASTER: Colour = palette::SERIES[0];
 const SLOWER: Colour = palette::SERIES[1];
 /// Colour of settings that do not differ significantly from the baseline.
-const WITHIN_NOISE: Colour = palette::GREY;
+const UNDECIDED: Colour = palette::GREY;
 
 /// Draws one bar per setting, for kernels only at the largest size. `None` if no setting is compared with another.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, String)> {
@@ -94,11 +94,11 @@ fn speed_name(group: &Group<'_>) -> String {
 
 fn bar(setting: &SettingResult<'_, '_>) -> Mark {
     let colour = match setting.speed_verdict() {
-        _ if setting.failure().is_some() => WITHIN_NOISE,
+        _ if setting.failure().is_some() => UNDECIDED,
         Some(Verdict::Improved) => FASTER,
         Some(Verdict::Regressed) => SLOWER,
         None if setting.is_baseline() => INK,
-        _ => WITHIN_NOISE,
+        _ => UNDECIDED,
     };
     Mark {
         spot: setting.speed_up().and_then(Spot::of),
@@ -116,7 +116,7 @@ fn verdict(setting: &SettingResult<'_, '_>) -> Mark {
         (_, Some(Verdict::Unchanged)) => "equally fast",
         (_, Some(Verdict::Inconclusive(Doubt::TooFewRepeats))) => "too few processes",
         (_, Some(Verdict::Inconclusive(Doubt::NoRatio))) => "no ratio",
-        (_, Some(Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared))) => "within noise",
+        (_, Some(Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared))) => "undecided",
         (_, None) if setting.is_baseline() => "baseline",
         (_, None) => "not compared",
     };

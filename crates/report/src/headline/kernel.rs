@@ -152,13 +152,27 @@ fn fastest<'s, 'g, 'a>(settings: &'s [SettingResult<'g, 'a>]) -> Option<&'s Sett
 /// Describes the growth of the error with the inner dimension, one sentence per distribution of input values. The exponent is the slope of
 /// a straight line fitted to the logarithms of both.
 fn growth(group: &Group<'_>) -> Vec<String> {
-    let mut kinds: Vec<String> = group.ok().map(|row| row.axis(Axis::Distribution)).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
+    let kinds = distributions(group);
     kinds.iter().filter_map(|kind| growth_of(group, kind)).collect()
 }
 
-fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
+/// Returns the exponents of the growth for every distribution and setting.
+pub(crate) fn error_exponents(group: &Group<'_>) -> Vec<f64> {
+    let kinds = distributions(group);
+    let exponents = kinds.iter().flat_map(|kind| exponents_of(group, kind));
+    exponents.map(|(_, exponent)| exponent).collect()
+}
+
+/// Returns the distributions of the input values, in alphabetical order.
+fn distributions(group: &Group<'_>) -> Vec<String> {
+    let mut kinds: Vec<String> = group.ok().map(|row| row.axis(Axis::Distribution)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+/// Returns the exponent of each setting for a distribution, with the label of the setting.
+fn exponents_of(group: &Group<'_>, distribution: &str) -> Vec<(String, f64)> {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = vec![];
     for row in group
         .ok()
@@ -177,9 +191,16 @@ fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
             None => lines.push((label, vec![point])),
         }
     }
-    let powers: Vec<String> = lines
+    let fitted = lines
+        .into_iter()
+        .filter_map(|(label, points)| Some((label, straight_line(&points)?.0)));
+    fitted.collect()
+}
+
+fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
+    let powers: Vec<String> = exponents_of(group, distribution)
         .iter()
-        .filter_map(|(label, points)| Some(format!("{:.2} ({label})", straight_line(points)?.0)))
+        .map(|(label, exponent)| format!("{} ({label})", units::with_minus(&format!("{exponent:.2}"))))
         .collect();
     let subject = if group.varies(Axis::Distribution) {
         format!("With {distribution} values the relative error")

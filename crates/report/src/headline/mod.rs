@@ -3,7 +3,7 @@
 mod kernel;
 mod seeds;
 
-pub(crate) use kernel::LargestSize;
+pub(crate) use kernel::{LargestSize, error_exponents};
 
 use mantissa_core::{Status, TaskKind};
 

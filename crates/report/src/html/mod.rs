@@ -15,7 +15,7 @@ use self::{
 };
 use crate::{
     Banner, Figure, Report, ReportError, Suite,
-    banner::this_machine,
+    banner::{short_machine, this_machine},
     cell_details::Cells,
     facts::facts,
     figures::font_faces,
@@ -67,6 +67,8 @@ struct Page<'a> {
     /// Path from the page to the folder of the report, with a slash unless it is empty.
     root: &'static str,
     machine: String,
+    /// Name of the machine for the title.
+    short_machine: String,
     backend: &'static str,
     profile: &'static str,
     started: &'a str,
@@ -175,7 +177,11 @@ impl<'r, 'a> Pages<'r, 'a> {
             }
         });
         let contents = contents.collect();
-        let shown: Vec<&Suite<'_>> = suites.iter().map(|(_, suite)| *suite).collect();
+        // The page of the overview alone has no suite, and covers all of them.
+        let shown: Vec<&Suite<'_>> = match suites.as_slice() {
+            [] => report.suites.iter().collect(),
+            suites => suites.iter().map(|(_, suite)| *suite).collect(),
+        };
         let more_repeats = more_repeats(report, &shown);
         let sections = suites.into_iter().map(|(index, suite)| {
             let anchor = suite_anchor(index);
@@ -188,6 +194,7 @@ impl<'r, 'a> Pages<'r, 'a> {
             name: &run.name,
             root,
             machine: this_machine(run),
+            short_machine: short_machine(run),
             backend: run.environment.backend.name(),
             profile: run.plan.profile.name(),
             started: &run.environment.started,

@@ -15,8 +15,10 @@ use crate::{
     advise::choices,
     cell_details::Cells,
     claims,
+    facts::data_names,
     figures::{settings_of, shown_of},
     memory_breakdown::{MemoryTable, memory_table},
+    row_notes,
     setting::{AccuracyVerdict, SettingResult},
     table::{Align, Column, Field, page_columns, published_baseline},
     tiles::{Tile, tiles},
@@ -112,6 +114,8 @@ pub(super) struct SuiteSection<'a> {
     title: &'a str,
     question: &'a str,
     analysis: Vec<&'a str>,
+    /// Names of the data, separated by semicolons; empty without data.
+    data: String,
     warnings: Vec<&'a Banner>,
     notes: Vec<&'a Banner>,
     claims: Vec<ClaimLine<'a>>,
@@ -154,6 +158,7 @@ pub(super) fn section<'r, 'a>(
         title: &suite.info.title,
         question: suite.info.question.trim(),
         analysis: paragraphs.collect(),
+        data: data_names(suite).join("; "),
         warnings,
         notes,
         claims: suite.claims.iter().map(claim_line).collect(),
@@ -219,7 +224,7 @@ fn group_page<'r, 'a>(
                 .map(|column| column.field(group, setting))
                 .map(|field| match (field.status, alike) {
                     (true, Some(_)) => field.without_detail(),
-                    (true, None) => field.append_detail(&setting.loss_not_excluded().unwrap_or_default()),
+                    (true, None) => verdict_field(setting, field),
                     (false, _) => field,
                 })
                 .collect(),
@@ -251,7 +256,7 @@ fn group_page<'r, 'a>(
     GroupPage {
         workload: group.workload,
         measured: measured(group),
-        tiles: tiles(group, &choices),
+        tiles: tiles(group, &choices, suite.groups.len() == 1),
         answer: &group.answer,
         advice: advice(report, suite, group, &choices),
         notes: &group.notes,
@@ -267,6 +272,22 @@ fn group_page<'r, 'a>(
             )
         }),
     }
+}
+
+/// Returns the field of the verdict with shortened notes, which keep the table narrow, and with the largest loss of accuracy that is not
+/// excluded.
+fn verdict_field(setting: &SettingResult<'_, '_>, field: Field) -> Field {
+    let notes = match setting.seeds.as_slice() {
+        [only] => &only.notes[..],
+        _ => &[],
+    };
+    let notes: Vec<&str> = notes.iter().map(|note| row_notes::shortened(note)).collect();
+    Field {
+        detail: setting.remark(),
+        ..field
+    }
+    .append_detail(&notes.join(", "))
+    .append_detail(&setting.loss_not_excluded().unwrap_or_default())
 }
 
 /// Counts the settings that ran, their seeds and their processes.

@@ -5,7 +5,7 @@ use std::iter;
 use super::{
     Overview,
     matrix::{DIFFERS, Matrix},
-    suite_answer::SuiteAnswer,
+    suite_answer::{KEEP_NOTE, SuiteAnswer},
 };
 use crate::{
     markdown::{escape, paragraph, row},
@@ -58,6 +58,7 @@ fn suites(out: &mut String, suites: &[SuiteAnswer], files: &PageFiles) {
         row(out, fields.into_iter());
     }
     out.push('\n');
+    paragraph(out, KEEP_NOTE);
 }
 
 fn table(out: &mut String, matrix: &Matrix) {

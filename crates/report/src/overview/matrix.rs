@@ -8,9 +8,10 @@ use mantissa_core::{
 use crate::{
     Group, Report, Suite,
     headline::LargestSize,
-    launches,
+    launches, memory_parts,
     setting::{SettingResult, accuracy_change, memory_text, precision_label, ratio_text},
-    shape, units,
+    shape,
+    units::{self, Scale},
 };
 
 /// Mark of a value whose setting executed another precision than requested.
@@ -58,7 +59,7 @@ pub(crate) struct MatrixField {
 enum Quantity {
     MatmulError,
     MatmulSpeed,
-    TrainingStep,
+    TrainingSpeed,
     Memory,
     AccuracyChange,
     TokensPerSecond,
@@ -68,7 +69,7 @@ impl Quantity {
     const ALL: [Self; 6] = [
         Self::MatmulError,
         Self::MatmulSpeed,
-        Self::TrainingStep,
+        Self::TrainingSpeed,
         Self::Memory,
         Self::AccuracyChange,
         Self::TokensPerSecond,
@@ -78,9 +79,9 @@ impl Quantity {
         match self {
             Self::MatmulError => "matmul error",
             Self::MatmulSpeed => "matmul speed",
-            Self::TrainingStep if group.has(MetricName::StepSeconds) => "speed of a training step",
-            Self::TrainingStep => "training speed",
-            Self::Memory => "memory",
+            Self::TrainingSpeed => "training speed",
+            Self::Memory if memory_parts::replace_peak(group) => "tensor memory",
+            Self::Memory => group.memory.map_or("memory", units::memory_noun),
             Self::AccuracyChange => "accuracy change",
             Self::TokensPerSecond => "tokens/s",
         }
@@ -90,7 +91,7 @@ impl Quantity {
         match self {
             Self::MatmulError => "error",
             Self::MatmulSpeed => "matmul",
-            Self::TrainingStep => "training",
+            Self::TrainingSpeed => "training",
             Self::Memory => "memory",
             Self::AccuracyChange => "accuracy",
             Self::TokensPerSecond => "tokens/s",
@@ -100,7 +101,7 @@ impl Quantity {
     fn is_speed(self) -> bool {
         matches!(
             self,
-            Self::MatmulSpeed | Self::TrainingStep | Self::TokensPerSecond
+            Self::MatmulSpeed | Self::TrainingSpeed | Self::TokensPerSecond
         )
     }
 
@@ -108,9 +109,7 @@ impl Quantity {
     fn metric(self, group: &Group<'_>) -> Option<MetricName> {
         match self {
             Self::MatmulError => Some(MetricName::RelativeError),
-            Self::MatmulSpeed | Self::TokensPerSecond => Some(group.speed),
-            Self::TrainingStep if group.has(MetricName::StepSeconds) => Some(MetricName::StepSeconds),
-            Self::TrainingStep => Some(group.speed),
+            Self::MatmulSpeed | Self::TrainingSpeed | Self::TokensPerSecond => Some(group.speed),
             Self::Memory => group.memory,
             Self::AccuracyChange => Some(MetricName::TestAccuracy),
         }
@@ -128,7 +127,7 @@ impl Quantity {
                 Kernel::Matmul(_) => 1,
                 _ => return None,
             },
-            (Self::TrainingStep | Self::Memory | Self::AccuracyChange, TaskKind::Train) => 0,
+            (Self::TrainingSpeed | Self::Memory | Self::AccuracyChange, TaskKind::Train) => 0,
             (Self::Memory | Self::AccuracyChange, TaskKind::Evaluate) => 1,
             (Self::Memory, TaskKind::Generate) => 2,
             (Self::TokensPerSecond, TaskKind::Generate) => 0,
@@ -314,7 +313,13 @@ fn value_field(group: &Group<'_>, quantity: Quantity, setting: &SettingResult<'_
         };
     }
     let value = value_text(group, quantity, setting);
-    let ratio = ratio(group, quantity, setting).filter(|_| !setting.is_baseline());
+    if quantity == Quantity::Memory && memory_parts::replace_peak(group) && !setting.is_baseline() {
+        let ratio = memory_parts::total_ratio(group, setting);
+        return ratio.map_or_else(MatrixField::absent, |ratio| {
+            MatrixField::plain(units::times(ratio))
+        });
+    }
+    let ratio = ratio(quantity, setting).filter(|_| !setting.is_baseline());
     match (ratio, value) {
         (Some(ratio), _) => MatrixField {
             text: match group.memory.filter(|_| quantity == Quantity::Memory) {
@@ -337,20 +342,22 @@ fn value_field(group: &Group<'_>, quantity: Quantity, setting: &SettingResult<'_
 }
 
 /// Returns the ratio to the baseline; above 1 if a speed is higher. Errors are not compared as ratios.
-fn ratio(group: &Group<'_>, quantity: Quantity, setting: &SettingResult<'_, '_>) -> Option<Estimate> {
+fn ratio(quantity: Quantity, setting: &SettingResult<'_, '_>) -> Option<Estimate> {
     match quantity {
         Quantity::MatmulError | Quantity::AccuracyChange => None,
         Quantity::Memory => setting.memory_ratio().cloned(),
-        Quantity::MatmulSpeed | Quantity::TokensPerSecond => setting.speed_up().cloned(),
-        Quantity::TrainingStep => match quantity.metric(group)? {
-            metric if metric == group.speed => setting.speed_up().cloned(),
-            metric => setting.advantage(metric),
-        },
+        Quantity::MatmulSpeed | Quantity::TrainingSpeed | Quantity::TokensPerSecond => {
+            setting.speed_up().cloned()
+        }
     }
 }
 
 /// Formats the value of a setting with its unit.
 fn value_text(group: &Group<'_>, quantity: Quantity, setting: &SettingResult<'_, '_>) -> Option<String> {
+    if quantity == Quantity::Memory && memory_parts::replace_peak(group) {
+        let bytes = memory_parts::total(setting)?;
+        return Some(Scale::of(MetricName::WeightsBytes, bytes).text(bytes));
+    }
     let metric = quantity.metric(group)?;
     let value = setting.value(metric)?;
     Some(group.scale(metric, value).text(value))

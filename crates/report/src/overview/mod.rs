@@ -1,6 +1,7 @@
 //! Overview of a run: the result of each suite with its certainty, and the effects of each precision setting. All numbers are those of
 //! [`SettingResult`](crate::setting::SettingResult).
 
+mod finding;
 mod format_advice;
 mod markdown;
 mod matrix;

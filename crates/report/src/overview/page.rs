@@ -6,7 +6,7 @@ use super::{
     Overview,
     format_advice::tally,
     matrix::{DIFFERS, Matrix, MatrixField},
-    suite_answer::{Certainty, SuiteAnswer},
+    suite_answer::{Certainty, KEEP_NOTE, SuiteAnswer},
 };
 use crate::pages::PageFiles;
 
@@ -16,6 +16,7 @@ pub(crate) struct OverviewPage<'a> {
     advice: Vec<AdviceLine<'a>>,
     tally: String,
     suites: Vec<SuiteLine<'a>>,
+    keep_note: &'static str,
     skipped: Vec<SkippedLine<'a>>,
     matrix: Option<MatrixTable<'a>>,
     warnings: Vec<String>,
@@ -34,6 +35,7 @@ struct SuiteLine<'a> {
     title: &'a str,
     link: String,
     question: &'a str,
+    data: &'a str,
     sentence: &'a str,
     effect: String,
     /// Setting and other effects.
@@ -94,6 +96,7 @@ impl Overview {
                 .collect(),
             tally: self.tally(),
             suites: self.suites.iter().map(|suite| suite_line(suite, files)).collect(),
+            keep_note: KEEP_NOTE,
             skipped: skipped.collect(),
             matrix: self.matrix.as_ref().map(|matrix| matrix_table(matrix, files)),
             warnings: self.warning_texts().collect(),
@@ -120,6 +123,7 @@ fn suite_line<'a>(suite: &'a SuiteAnswer, files: &PageFiles) -> SuiteLine<'a> {
         title: &suite.title,
         link: files.suite_link(suite.suite),
         question: &suite.question,
+        data: &suite.data,
         sentence: &suite.sentence,
         effect: effect.map(|effect| effect.speed_text()).unwrap_or_default(),
         effect_detail: detail.unwrap_or_default(),

@@ -5,12 +5,18 @@ use std::cmp::Reverse;
 use mantissa_analysis::Estimate;
 use mantissa_core::{Axis, MetricName, TaskKind};
 
+use super::finding::finding;
 use crate::{
     Budget, Group, Suite,
     advise::{Choice, Concluded, Conclusion, choices, conclusions},
+    facts::data_names,
+    memory_parts,
     setting::{SettingResult, accuracy_change, memory_text, precision_label, ratio_text},
     units,
 };
+
+/// Meaning of the word "Keep" in results.
+pub(crate) const KEEP_NOTE: &str = "“Keep” means that no other setting is shown to be faster. If the accuracy was measured, a faster setting must also be shown to keep it.";
 
 /// Result of a suite.
 #[derive(Debug)]
@@ -23,6 +29,8 @@ pub(crate) struct SuiteAnswer {
     pub title: String,
     /// Question of the suite.
     pub question: String,
+    /// Names of the data, separated by semicolons; empty without data.
+    pub data: String,
     /// Kind of the task.
     pub task: TaskKind,
     /// Index of the workload in the suite.
@@ -50,6 +58,8 @@ pub(crate) struct Effect {
     pub speed: Estimate,
     /// Metric of the peak memory, and the memory relative to the baseline.
     pub memory: Option<(MetricName, Estimate)>,
+    /// Memory of all tensors relative to the baseline, if it replaces the peak memory of a process.
+    pub tensors: Option<f64>,
     /// Test accuracy lost against the baseline, as a share of the examples.
     pub accuracy_loss: Option<Estimate>,
     /// `true` if the accuracies are those of trainings under one seed.
@@ -113,6 +123,7 @@ impl Effect {
             baseline: compared.baseline_label(),
             speed: compared.speed_up()?.clone(),
             memory: memory.and_then(|metric| Some((metric, compared.memory_ratio()?.clone()))),
+            tensors: memory_parts::total_ratio(group, compared).filter(|_| memory_parts::replace_peak(group)),
             accuracy_loss: compared.accuracy_loss().cloned(),
             is_trained_once: compared.is_trained_once(),
             error: compared.value(MetricName::RelativeError).filter(|_| is_kernel),
@@ -127,20 +138,24 @@ impl Effect {
         }
     }
 
-    /// Formats the memory and the accuracy, or the error: `0.81× memory, accuracy −0.1 points (−0.6 to 0.4), one seed`.
+    /// Formats the memory and the accuracy, or the error: `0.81× tensor memory, accuracy −0.1 points (−0.6 to 0.4), one seed`. Leaves out the peak
+    /// memory of a process if the memory of the tensors is known.
     pub fn other_effects(&self) -> String {
         let memory = self.memory.as_ref();
         let memory = memory.map(|(metric, ratio)| match ratio.n {
-            0 | 1 => format!("{} memory", units::times(ratio.value)),
-            _ => format!("{} memory", memory_text(*metric, ratio)),
+            0 | 1 => format!("{} {}", units::times(ratio.value), units::memory_noun(*metric)),
+            _ => format!("{} {}", memory_text(*metric, ratio), units::memory_noun(*metric)),
         });
+        let tensors = self
+            .tensors
+            .map(|ratio| format!("{} tensor memory", units::times(ratio)));
         let loss = self.accuracy_loss.as_ref();
         let seeds = if self.is_trained_once { ", one seed" } else { "" };
         let accuracy = loss.map(|loss| format!("accuracy {}{seeds}", accuracy_change(loss)));
         let error = self
             .error
             .map(|error| format!("relative error {}", units::scientific(error)));
-        let effects = [memory, accuracy, error].into_iter().flatten();
+        let effects = [tensors.or(memory), accuracy, error].into_iter().flatten();
         effects.collect::<Vec<_>>().join(", ")
     }
 }
@@ -170,6 +185,7 @@ impl SuiteAnswer {
             name: suite.info.name.clone(),
             title,
             question,
+            data: data_names(suite).join("; "),
             task: suite.groups.first().map_or(TaskKind::Train, |group| group.kind),
             group: 0,
             short: Conclusion::NothingFinished.text(""),
@@ -242,7 +258,7 @@ fn fewest_processes(group: &Group<'_>) -> u64 {
     processes.min().unwrap_or(0) as u64
 }
 
-/// Formats the result as a sentence that names the workload if the suite has several, the size of a kernel, and the kind of work.
+/// Formats the result, after the workload if the suite has several, the size of a kernel, the kind of work, and the finding.
 fn sentence(suite: &Suite<'_>, group: &Group<'_>, best: &Candidate<'_, '_>, short: &str) -> String {
     let Concluded {
         work,
@@ -265,5 +281,11 @@ fn sentence(suite: &Suite<'_>, group: &Group<'_>, best: &Candidate<'_, '_>, shor
         1 => " The page has another workload.".to_owned(),
         others => format!(" The page has {others} more workloads."),
     };
-    format!("{prefix}{short}{}.{others}", conclusion.reason())
+    // A note on the overview explains the most frequent reasons once.
+    let reason = match conclusion {
+        Conclusion::Keep | Conclusion::KeepUnjudged => "",
+        _ => conclusion.reason(),
+    };
+    let finding = finding(suite, group).map(|finding| format!("{finding} "));
+    format!("{prefix}{}{short}{reason}.{others}", finding.unwrap_or_default())
 }

@@ -9,11 +9,12 @@ use super::{
 use crate::{
     Align, Report,
     banner::origin,
+    more_repeats::more_repeats,
     terminal::{shorten, strip_control},
 };
 
-/// Maximum number of lines.
-const MAX_LINES: usize = 40;
+/// Maximum number of lines: 40 with the path of the page, which the caller prints.
+const MAX_LINES: usize = 39;
 /// Maximum number of suites, if the matrix needs the remaining lines.
 const MAX_SUITES: usize = 16;
 /// Maximum number of lines of a sentence.
@@ -25,7 +26,7 @@ const MAX_WIDTH: usize = 120;
 /// Number of spaces between columns.
 const GAP: usize = 2;
 
-/// Renders the overview of a report in at most 40 lines of at most `width` characters.
+/// Renders the overview of a report in at most 39 lines of at most `width` characters.
 pub fn terminal_overview(report: &Report<'_>, width: usize) -> String {
     let overview = Overview::new(report);
     let width = width.min(MAX_WIDTH);
@@ -35,9 +36,13 @@ pub fn terminal_overview(report: &Report<'_>, width: usize) -> String {
     head.extend(advice.map(|advice| format!("{} ({}): {}", advice.task, advice.certainty, advice.text)));
     let skipped = skipped_lines(&overview);
     let notes = overview.matrix.as_ref().map(matrix_notes).unwrap_or_default();
+    let decide = more_repeats(report, &report.suites.iter().collect::<Vec<_>>());
+    let decide = decide.and_then(|more| Some([more.brief?, more.command]));
+    let decide: Vec<String> = decide.into_iter().flatten().collect();
     let [head, skipped, notes] = [head, skipped, notes].map(|lines| wrapped(&lines, width));
     // Two blank lines, two headings, two lines about omitted rows, and the hint.
-    let room = MAX_LINES.saturating_sub(head.len() + skipped.len() + notes.len() + 7);
+    let used = head.len() + skipped.len() + notes.len() + decide.len() + 7;
+    let room = MAX_LINES.saturating_sub(used);
     let settings = overview.matrix.as_ref().map_or(0, |matrix| matrix.rows.len());
     let suites = room
         .saturating_sub(settings)
@@ -49,7 +54,9 @@ pub fn terminal_overview(report: &Report<'_>, width: usize) -> String {
     let blocks = [head, blank(), suite_lines, skipped];
     let matrix = matrix_lines.map(|lines| [blank(), lines, notes]);
     let lines = blocks.into_iter().chain(matrix.into_iter().flatten()).flatten();
-    let lines = lines.chain(["`--tables` prints all tables.".to_owned()]);
+    let lines = lines
+        .chain(decide)
+        .chain(["`--tables` prints all tables.".to_owned()]);
     let lines = lines.map(|line| shorten(&strip_control(&line), width));
     lines.collect::<Vec<_>>().join("\n")
 }

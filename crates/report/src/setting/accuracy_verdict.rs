@@ -2,6 +2,8 @@
 
 use mantissa_analysis::{Estimate, TOLERATED_LOSS};
 
+use crate::units;
+
 /// Verdict on the test accuracy of a setting relative to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccuracyVerdict {
@@ -43,7 +45,7 @@ pub(crate) fn accuracy_change(loss: &Estimate) -> String {
         let text = format!("{:.decimals$}", -100.0 * share);
         match text.trim_start_matches('-') {
             digits if digits.bytes().all(|b| b == b'0' || b == b'.') => digits.to_owned(),
-            _ => text.replace('-', "−"),
+            _ => units::with_minus(&text),
         }
     };
     let value = points(loss.value);

@@ -171,6 +171,14 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         Some(self.value(MetricName::BytesPerSecond)? / self.value(MetricName::CopyBytesPerSecond)?)
     }
 
+    /// Returns the change of the perplexity against the baseline, as a share. `None` for the baseline.
+    pub fn perplexity_change(&self) -> Option<f64> {
+        let ratio = self
+            .ratio(MetricName::Perplexity)
+            .filter(|_| !self.is_baseline())?;
+        Some(ratio.value - 1.0)
+    }
+
     /// Returns the speed relative to the baseline over the processes of both, for the seeds that both finished.
     pub fn speed_up(&self) -> Option<&'g Estimate> {
         self.comparison.speed_up.as_ref()

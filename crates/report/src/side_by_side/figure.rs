@@ -27,8 +27,8 @@ const LABEL: TextStyle = TextStyle::new(12.5);
 const MAX_LABEL_LINES: usize = 8;
 const SMALL: TextStyle = TextStyle::new(11.5).colour(MUTED);
 
-/// Draws the bar chart; `None` if no setting has a speed. `names` are the names of the runs; `index` makes the file name unique.
-pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> Option<Figure> {
+/// Draws the bar chart; `None` if no setting has a speed. `names` are the names of the runs.
+pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str]) -> Option<Figure> {
     let runs: Vec<usize> = (0..names.len()).filter(|run| !table.lacks(*run)).collect();
     let speed = table.speed;
     let value = |entry: &Entry<'_, '_>| Some(entry.row?.metric(speed)?.value);
@@ -120,7 +120,7 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
         runs.len()
     );
     Some(Figure {
-        id: file_name(&format!("side-by-side-{}", table.name), index),
+        id: file_name(&format!("side-by-side-{}", table.name)),
         suite: None,
         workload: None,
         caption: capitalised(&caption),

@@ -176,6 +176,12 @@ fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: Metr
             detail: format!("{} baseline", units::times(ratio.value)),
             ..field
         },
+        _ if metric == MetricName::Perplexity => match setting.perplexity_change() {
+            Some(change) => {
+                field.append_detail(&format!("{} against baseline", units::signed_percent(change)))
+            }
+            None => field,
+        },
         _ if metric == MetricName::BytesPerSecond && is_one_seed => Field {
             detail: setting.copy_share().map(copy_share_text).unwrap_or_default(),
             ..field

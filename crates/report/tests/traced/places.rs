@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Values that the titles of columns, panels and marks name.
-const TITLES: [(&str, &[&str]); 23] = [
+const TITLES: [(&str, &[&str]); 24] = [
     ("time", &["train_seconds"]),
     ("Training time", &["train_seconds"]),
     ("Training time (first row = 1)", &["train_seconds, ratio"]),
@@ -21,15 +21,16 @@ const TITLES: [(&str, &[&str]); 23] = [
     ("throughput", &["flops_per_second"]),
     ("matmul speed", &["flops_per_second", "flops_per_second, ratio"]),
     ("matmul error", &["relative_error"]),
-    (
-        "speed of a training step",
-        &["step_seconds", "step_seconds, advantage"],
-    ),
+    ("training speed", &["train_seconds", "train_seconds, advantage"]),
     (
         "tokens/s",
         &["decode_tokens_per_second", "decode_tokens_per_second, ratio"],
     ),
-    ("memory", &["host_peak_bytes", "host_peak_bytes, ratio"]),
+    ("process memory", &["host_peak_bytes", "host_peak_bytes, ratio"]),
+    (
+        "tensor memory",
+        &["memory breakdown, total", "memory breakdown, ratio of the total"],
+    ),
     ("peak memory", &["host_peak_bytes"]),
     ("Peak memory", &["host_peak_bytes"]),
     ("Peak memory (first row = 1)", &["host_peak_bytes, ratio"]),

@@ -14,7 +14,7 @@ use super::{
     canvas::{Canvas, MARGIN, WIDTH},
     finding, shown_of,
 };
-use crate::{Group, Suite, shape};
+use crate::{Group, Suite, shape, units};
 
 const MAX_LINES: usize = 16;
 const GAP: f64 = 76.0;
@@ -78,6 +78,8 @@ fn finding(group: &Group<'_>, panels: &[Panel], lines: &[Line<'_, '_>]) -> Optio
     exponents.sort_by(f64::total_cmp);
     let (least, most) = (exponents.first()?, exponents.last()?);
     Some(format!(
-        "The relative error scales as size^{least:.2} to size^{most:.2}"
+        "The relative error grows with the size to the power of {} to {}",
+        units::with_minus(&format!("{least:.2}")),
+        units::with_minus(&format!("{most:.2}"))
     ))
 }
