@@ -1,0 +1,6 @@
+mod data;
+mod early_exit;
+mod invalid_calls;
+mod probe;
+mod sums;
+mod traffic;
