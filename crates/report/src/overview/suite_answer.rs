@@ -287,5 +287,11 @@ fn sentence(suite: &Suite<'_>, group: &Group<'_>, best: &Candidate<'_, '_>, shor
         _ => conclusion.reason(),
     };
     let finding = finding(suite, group).map(|finding| format!("{finding} "));
-    format!("{prefix}{}{short}{reason}.{others}", finding.unwrap_or_default())
+    let finding = finding.unwrap_or_default();
+    // The finding on kernels is about all sizes.
+    let start = match group.kind {
+        TaskKind::Kernel => format!("{finding}{prefix}"),
+        _ => format!("{prefix}{finding}"),
+    };
+    format!("{start}{short}{reason}.{others}")
 }
