@@ -160,7 +160,11 @@ fn short_section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max
         paragraph(out, &notes.join(" "));
     }
     let compares = |column: &Column| match column {
-        Column::Axis(_) | Column::SpeedUp | Column::AccuracyChange | Column::Verdict => true,
+        Column::Axis(_)
+        | Column::SpeedUp
+        | Column::AccuracyChange
+        | Column::PerplexityChange
+        | Column::Verdict => true,
         Column::Metric(MetricName::RelativeError | MetricName::Agreement | MetricName::Perplexity) => true,
         Column::Metric(metric) => Some(*metric) == tabulated.memory || units::ENERGY.contains(metric),
         Column::Executed | Column::Processes => false,

@@ -127,9 +127,12 @@ fn measured_cell(
             };
             escape(&field.text) + &remarks.marks(&[&setting.remark(), noted])
         }
-        Column::Axis(_) | Column::SpeedUp | Column::AccuracyChange | Column::Executed | Column::Processes => {
-            plain(&field)
-        }
+        Column::Axis(_)
+        | Column::SpeedUp
+        | Column::AccuracyChange
+        | Column::PerplexityChange
+        | Column::Executed
+        | Column::Processes => plain(&field),
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) enum Column {
     SpeedUp,
     /// Change of the test accuracy against the baseline, in points.
     AccuracyChange,
+    /// Change of the perplexity against the baseline of the run, in percent.
+    PerplexityChange,
     /// Requested and executed precision; for row kernels (see [`is_row_kernel`]), the launched kernel.
     Executed,
     /// Number of processes over all seeds.
@@ -75,6 +77,7 @@ impl Column {
             Self::Executed if is_row_kernel(group) => ("kernel", "as launched"),
             Self::Executed => ("operands → accumulator", "requested, executed"),
             Self::AccuracyChange => ("accuracy change", "points, 95 % interval"),
+            Self::PerplexityChange => ("perplexity change", "against the baseline of the run"),
             Self::Processes => ("processes", ""),
             Self::Verdict => ("verdict", ""),
         };
@@ -88,7 +91,11 @@ impl Column {
                 AxisValue::Integer(_) | AxisValue::Number(_) => Align::Right,
                 AxisValue::Text(_) | AxisValue::List(_) => Align::Left,
             },
-            Self::Metric(_) | Self::SpeedUp | Self::AccuracyChange | Self::Processes => Align::Right,
+            Self::Metric(_)
+            | Self::SpeedUp
+            | Self::AccuracyChange
+            | Self::PerplexityChange
+            | Self::Processes => Align::Right,
             Self::Executed | Self::Verdict => Align::Left,
         }
     }
@@ -105,6 +112,14 @@ impl Column {
                 Some(ratio) => Field {
                     detail: certainty(ratio),
                     ..Field::ratio(Some(ratio))
+                },
+            },
+            Self::PerplexityChange => match setting.perplexity_change() {
+                None => Field::absent(),
+                Some(change) => Field {
+                    text: units::signed_percent(change),
+                    sort: Some(change),
+                    ..Field::default()
                 },
             },
             Self::AccuracyChange => match setting.accuracy_loss() {
@@ -175,12 +190,6 @@ fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: Metr
         Some(ratio) if Some(metric) == group.memory => Field {
             detail: format!("{} baseline", units::times(ratio.value)),
             ..field
-        },
-        _ if metric == MetricName::Perplexity => match setting.perplexity_change() {
-            Some(change) => {
-                field.append_detail(&format!("{} against baseline", units::signed_percent(change)))
-            }
-            None => field,
         },
         _ if metric == MetricName::BytesPerSecond && is_one_seed => Field {
             detail: setting.copy_share().map(copy_share_text).unwrap_or_default(),

@@ -25,13 +25,12 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns.extend(is_row_kernel(group).then_some(Column::Metric(MetricName::BytesPerSecond)));
     columns.extend(match group.kind {
         TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy), Column::AccuracyChange],
-        TaskKind::Evaluate if predicts_tokens => [
-            MetricName::TestAccuracy,
-            MetricName::Agreement,
-            MetricName::Perplexity,
-        ]
-        .map(Column::Metric)
-        .to_vec(),
+        TaskKind::Evaluate if predicts_tokens => vec![
+            Column::PerplexityChange,
+            Column::Metric(MetricName::TestAccuracy),
+            Column::Metric(MetricName::Agreement),
+            Column::Metric(MetricName::Perplexity),
+        ],
         TaskKind::Evaluate => vec![
             Column::Metric(MetricName::TestAccuracy),
             Column::AccuracyChange,
@@ -65,6 +64,12 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     if settings.iter().all(|setting| setting.accuracy_loss().is_none()) {
         columns.retain(|column| *column != Column::AccuracyChange);
     }
+    if settings
+        .iter()
+        .all(|setting| setting.perplexity_change().is_none())
+    {
+        columns.retain(|column| *column != Column::PerplexityChange);
+    }
     columns
 }
 
@@ -76,7 +81,7 @@ pub(crate) fn page_columns(group: &Group<'_>) -> Vec<Column> {
         Column::Axis(_) => 0,
         Column::Metric(metric) if *metric == group.speed => 1,
         Column::SpeedUp => 2,
-        Column::AccuracyChange | Column::Metric(MetricName::RelativeError) => 3,
+        Column::AccuracyChange | Column::PerplexityChange | Column::Metric(MetricName::RelativeError) => 3,
         Column::Metric(metric) if Some(*metric) == group.memory => 4,
         Column::Executed => 5,
         Column::Verdict => 6,
@@ -97,7 +102,7 @@ pub(crate) fn columns_of(group: &Group<'_>, chosen: &[MetricName]) -> Vec<Column
         .filter(|column| {
             !matches!(
                 column,
-                Column::Metric(_) | Column::SpeedUp | Column::AccuracyChange
+                Column::Metric(_) | Column::SpeedUp | Column::AccuracyChange | Column::PerplexityChange
             )
         })
         .partition(|column| matches!(column, Column::Axis(_) | Column::Verdict));

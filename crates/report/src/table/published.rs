@@ -40,7 +40,9 @@ impl Column {
                 sort: None,
                 status: true,
             },
-            Self::AccuracyChange | Self::Executed | Self::Processes => Field::absent(),
+            Self::AccuracyChange | Self::PerplexityChange | Self::Executed | Self::Processes => {
+                Field::absent()
+            }
         }
     }
 }
