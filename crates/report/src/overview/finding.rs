@@ -47,18 +47,22 @@ fn throughput(group: &Group<'_>) -> Option<String> {
 
 /// Formats the range of the changes of perplexity: `The perplexity changes by −0.01 % (16-mixed) to +0.83 % (bf16-true)`.
 fn perplexities(settings: &[SettingResult<'_, '_>]) -> Option<String> {
-    let mut changes: Vec<(f64, &str)> = settings
+    let changes = settings
         .iter()
-        .filter_map(|setting| Some((setting.perplexity_change()?, setting.label.as_str())))
-        .collect();
-    changes.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let text = |(change, label): &(f64, &str)| format!("{} ({label})", units::signed_percent(*change));
-    let changes = match changes.as_slice() {
-        [] => return None,
-        [only] => text(only),
-        [least, .., most] => format!("{} to {}", text(least), text(most)),
-    };
+        .filter_map(|setting| Some((setting.perplexity_change()?, setting.label.as_str())));
+    let changes = range(changes.collect(), units::signed_percent)?;
     Some(format!("The perplexity changes by {changes}"))
+}
+
+/// Formats the smallest and the largest value with their labels: `45 % (gelu) to 98 % (softmax)`. `None` without values.
+fn range(mut values: Vec<(f64, &str)>, text: impl Fn(f64) -> String) -> Option<String> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let text = |(value, label): &(f64, &str)| format!("{} ({label})", text(*value));
+    match values.as_slice() {
+        [] => None,
+        [only] => Some(text(only)),
+        [least, .., most] => Some(format!("{} to {}", text(least), text(most))),
+    }
 }
 
 /// Formats the largest bandwidth of each kernel of a suite at its largest size, relative to a copy:
@@ -69,18 +73,11 @@ fn copy_shares(suite: &Suite<'_>) -> Option<String> {
         let shares = settings.iter().filter_map(SettingResult::copy_share);
         shares.max_by(f64::total_cmp)
     };
-    let mut shares: Vec<(f64, &str)> = suite
+    let shares = suite
         .groups
         .iter()
-        .filter_map(|group| Some((largest(group)?, group.workload)))
-        .collect();
-    shares.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let text = |(share, workload): &(f64, &str)| format!("{:.0} % ({workload})", 100.0 * share);
-    let shares = match shares.as_slice() {
-        [] => return None,
-        [only] => text(only),
-        [least, .., most] => format!("{} to {}", text(least), text(most)),
-    };
+        .filter_map(|group| Some((largest(group)?, group.workload)));
+    let shares = range(shares.collect(), |share| format!("{:.0} %", 100.0 * share))?;
     Some(format!(
         "The kernels reach at most {shares} of the bandwidth of a copy"
     ))

@@ -258,7 +258,7 @@ fn fewest_processes(group: &Group<'_>) -> u64 {
     processes.min().unwrap_or(0) as u64
 }
 
-/// Formats the result, after the workload if the suite has several, the size of a kernel, the kind of work, and the finding.
+/// Formats the result with the finding, the workload if the suite has several, the kind of work, and the size of a kernel.
 fn sentence(suite: &Suite<'_>, group: &Group<'_>, best: &Candidate<'_, '_>, short: &str) -> String {
     let Concluded {
         work,
