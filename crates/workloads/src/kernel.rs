@@ -8,14 +8,15 @@ mod cublas;
 mod error;
 mod inputs;
 mod matmul;
+mod operation;
 mod peer;
 mod rows;
 
 use std::time::Instant;
 
-use burn::tensor::{Device, Tensor, TensorData};
-use mantissa_core::{Cell, Event, Executed, Format, Kernel, KernelTask, Samples, Setting};
-use mantissa_precision::{Compute, dtype};
+use burn::tensor::Device;
+use mantissa_core::{Cell, Event, Executed, Kernel, KernelTask, Samples};
+use mantissa_precision::Compute;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -24,6 +25,7 @@ pub(crate) use peer::kernel_by_peer;
 use self::{
     cache::{Copies, RotatingCopies},
     error::{Formats, ResultError},
+    operation::{Inputs, OnBurn, Operation},
 };
 use crate::{
     Cublas, NumericError, Observer, Outcome, Phase, TaskMeasurements, Traffic, WorkloadError,
@@ -31,52 +33,6 @@ use crate::{
     sampling::{sample, warm_up},
     timing::{Launch, LaunchTimes, Timing, windows},
 };
-
-/// Operation on inputs in host memory, independent of the framework that computes it.
-trait Operation {
-    /// Returns the inputs: name, shape and values of each.
-    fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])>;
-
-    /// Returns the number of values on the device during a launch.
-    fn values(&self) -> usize {
-        self.inputs().iter().map(|(.., values)| values.len()).sum()
-    }
-
-    /// Returns the floating-point operations per launch, for compute-bound kernels.
-    fn flops(&self) -> Option<f64> {
-        None
-    }
-
-    /// Returns the minimum number of bytes that a launch moves, for memory-bound kernels: each input is read once and each output written once.
-    fn traffic(&self) -> Option<u64> {
-        None
-    }
-
-    /// Returns the operands, if this operation is a single matmul.
-    fn matmul_operands(&self) -> Option<cublas::MatmulOperands<'_>> {
-        None
-    }
-
-    /// Compares a result with float64.
-    fn compare(&self, result: &[f64], formats: Formats) -> ResultError;
-}
-
-/// Operation that burn computes, with a result of `D` dimensions.
-trait OnBurn<const D: usize>: Operation {
-    /// Inputs on the host, in the formats in which they are stored.
-    type OnHost;
-    /// Inputs on the device.
-    type OnDevice;
-
-    /// Converts the inputs to the formats in which they are stored.
-    fn convert(&self, inputs: &Inputs<'_>) -> Self::OnHost;
-
-    /// Uploads a copy of the inputs.
-    fn upload(&self, inputs: &Self::OnHost, device: &Device) -> Self::OnDevice;
-
-    /// Computes the result.
-    fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<D>;
-}
 
 /// Runs a kernel cell on operands stored in the format of the parameters. Under a mixed setting, the time includes rounding the operands, as in
 /// training.
@@ -126,34 +82,6 @@ pub(crate) fn kernel(
             measure(&rows, &inputs, task, begun, observer)
         }
     }
-}
-
-/// Generator of inputs.
-struct Inputs<'a> {
-    setting: &'a Setting,
-    /// Format in which inputs are stored.
-    stored: Format,
-    rng: ChaCha8Rng,
-    device: &'a Device,
-}
-
-impl Inputs<'_> {
-    /// Draws values from the setting's distribution, rounded to the format in which they will be stored.
-    fn draw(&mut self, count: usize) -> Vec<f64> {
-        let mut values = inputs::draw(count, self.setting.distribution(), &mut self.rng);
-        values.iter_mut().for_each(|x| *x = self.stored.round(*x).value);
-        values
-    }
-
-    /// Converts values to the format in which they are stored.
-    fn convert<const D: usize>(&self, values: &[f64], shape: [usize; D]) -> TensorData {
-        TensorData::new(values.to_vec(), shape).convert_dtype(dtype(self.stored))
-    }
-}
-
-/// Uploads a copy of values in their format.
-fn upload<const D: usize>(values: &TensorData, device: &Device) -> Tensor<D> {
-    Tensor::from_data(values.clone(), (device, values.dtype()))
 }
 
 fn measure<const D: usize>(

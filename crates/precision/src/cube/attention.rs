@@ -33,7 +33,8 @@ use cubek::attention::forward::{
 use mantissa_core::CheckedOperation::FusedAttention;
 
 use super::{
-    kernel_allowlist, record_launch,
+    kernel_allowlist,
+    launch::record_launch,
     routine::{Controlled, take_registers},
 };
 use crate::{MatmulMode, attention::lowest, backend::PrecisionBackend, output_shapes::attention_shape};

@@ -31,7 +31,8 @@ use cubek::{
 use mantissa_core::{Accumulator, CheckedOperation::Matmul};
 
 use super::{
-    kernel_allowlist, record_launch, registers,
+    kernel_allowlist,
+    launch::{record_launch, registers},
     rounding::round_as_matrix_units_do,
     routine::{Controlled, Controls, take_registers},
 };

@@ -30,8 +30,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     kernel_allowlist,
+    launch::{record_launch, registers},
     matmul::{cast_for_matrix_units, matrix_unit_format},
-    record_launch, registers,
 };
 use crate::{Convolution, MatmulMode, Pass, convolution::convolve_by_unfolding};
 

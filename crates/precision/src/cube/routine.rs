@@ -35,7 +35,7 @@ use cubek::{
 };
 use mantissa_core::Accumulator;
 
-use super::registers;
+use super::launch::registers;
 
 thread_local! {
     /// Element types of the registers of the kernel whose blueprint was last created on this thread: both operands and the sums.

@@ -2,29 +2,8 @@
 
 use mantissa_core::{Axis, MatmulPrecision};
 
-use super::{SettingResult, WORK_AXES};
+use super::WORK_AXES;
 use crate::{Group, Row};
-
-/// Sets the labels, which contain only axes that vary between the settings.
-pub(super) fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_>]) {
-    let varies = |axis: Axis| {
-        settings
-            .windows(2)
-            .any(|pair| pair[0].row().axis(axis) != pair[1].row().axis(axis))
-    };
-    let left_out: Vec<Axis> = Axis::ALL
-        .iter()
-        .copied()
-        .filter(|axis| *axis == Axis::Seed || !varies(*axis))
-        .collect();
-    for setting in settings {
-        let label = group.label(setting.row(), &left_out);
-        setting.label = match label.is_empty() {
-            true => setting.row().cell.setting.precision().name().to_owned(),
-            false => label,
-        };
-    }
-}
 
 /// Returns the label that distinguishes a row's setting from others that do the same work, or its precision if no axis varies.
 pub(crate) fn label_within_work(group: &Group<'_>, row: &Row<'_>) -> String {

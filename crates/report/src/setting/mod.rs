@@ -40,7 +40,7 @@ impl<'g, 'a> SettingResult<'g, 'a> {
             .filter(|comparison| comparison.rows.iter().any(|row| accepts(&group.rows[*row])))
             .map(|comparison| Self::new(group, comparison))
             .collect();
-        label::set_labels(group, &mut settings);
+        set_labels(group, &mut settings);
         settings
     }
 
@@ -351,5 +351,26 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         };
         let texts: Vec<String> = statuses.iter().map(describe).collect();
         (!texts.is_empty()).then(|| texts.join("; "))
+    }
+}
+
+/// Sets the labels, which contain only axes that vary between the settings.
+fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_>]) {
+    let varies = |axis: Axis| {
+        settings
+            .windows(2)
+            .any(|pair| pair[0].row().axis(axis) != pair[1].row().axis(axis))
+    };
+    let left_out: Vec<Axis> = Axis::ALL
+        .iter()
+        .copied()
+        .filter(|axis| *axis == Axis::Seed || !varies(*axis))
+        .collect();
+    for setting in settings {
+        let label = group.label(setting.row(), &left_out);
+        setting.label = match label.is_empty() {
+            true => setting.row().cell.setting.precision().name().to_owned(),
+            false => label,
+        };
     }
 }

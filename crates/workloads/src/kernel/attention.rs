@@ -5,9 +5,8 @@ use mantissa_core::AttentionShape;
 use mantissa_precision::{AttentionMask, Compute};
 
 use super::{
-    Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare, round_values},
-    upload,
+    operation::{Inputs, OnBurn, Operation, upload},
 };
 
 /// Queries, keys and values, each `[batch, heads, sequence, width]`.

@@ -5,9 +5,8 @@ use mantissa_core::ConvolutionShape;
 use mantissa_precision::Compute;
 
 use super::{
-    Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare, round_values, row_times_matrix},
-    upload,
+    operation::{Inputs, OnBurn, Operation, upload},
 };
 
 /// Images `[batch, channels, size, size]` and filters `[filters, channels, edge, edge]`.

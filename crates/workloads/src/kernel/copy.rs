@@ -7,8 +7,8 @@ use mantissa_core::{Event, KernelTask, Series, SeriesName};
 use mantissa_precision::dtype;
 
 use super::{
-    Inputs,
     cache::{Copies, RotatingCopies},
+    operation::Inputs,
 };
 use crate::{
     WorkloadError,

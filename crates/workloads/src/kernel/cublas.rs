@@ -6,25 +6,15 @@ use mantissa_core::{Backend, Event, EventKind, KernelTask, Series, SeriesName};
 use mantissa_precision::{Compute, CublasMatmul};
 
 use super::{
-    Inputs, Operation,
     cache::{Copies, RotatingCopies},
     error::Formats,
+    operation::{Inputs, Operation},
 };
 use crate::{
     WorkloadError,
     sampling::{sample, warm_up},
     timing::{Launch, Timing, windows},
 };
-
-/// Matmul of two row-major matrices.
-pub(super) struct MatmulOperands<'a> {
-    /// `[m, n, k]`.
-    pub(super) shape: [usize; 3],
-    /// `[m, k]`.
-    pub(super) lhs: &'a [f64],
-    /// `[k, n]`.
-    pub(super) rhs: &'a [f64],
-}
 
 /// Times of cuBLASLt.
 pub(super) struct CublasTimes {

@@ -5,11 +5,9 @@ use mantissa_core::Distribution;
 use mantissa_precision::Compute;
 
 use super::{
-    Inputs, OnBurn, Operation,
-    cublas::MatmulOperands,
     error::{Formats, ResultError, compare, round_values, row_times_matrix},
     inputs::cancel,
-    upload,
+    operation::{Inputs, MatmulOperands, OnBurn, Operation, upload},
 };
 
 /// Operands `[batch, m, k]` and `[batch, k, n]`, row-major.

@@ -7,9 +7,8 @@ use mantissa_core::{Format, Gelu, KernelKind, OptimizerKind};
 use mantissa_precision::{Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, dtype};
 
 use super::{
-    Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare},
-    upload,
+    operation::{Inputs, OnBurn, Operation, upload},
 };
 
 /// Epsilon added to the variance by layer norms, as in DistilBERT.
