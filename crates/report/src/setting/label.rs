@@ -2,8 +2,21 @@
 
 use mantissa_core::{Axis, MatmulPrecision};
 
-use super::WORK_AXES;
-use crate::{Group, Row};
+use super::{SettingResult, WORK_AXES};
+use crate::{Group, Row, units};
+
+impl SettingResult<'_, '_> {
+    /// Returns the label of the baseline's precision setting, or `the baseline` if this setting has the same.
+    pub fn baseline_label(&self) -> String {
+        let Some((row, base)) = self.pairs().next() else {
+            return units::ABSENT.to_owned();
+        };
+        match precision_label(base) {
+            same if same == precision_label(row) => "the baseline".to_owned(),
+            label => label,
+        }
+    }
+}
 
 /// Returns the label that distinguishes a row's setting from others that do the same work, or its precision if no axis varies.
 pub(crate) fn label_within_work(group: &Group<'_>, row: &Row<'_>) -> String {

@@ -17,7 +17,7 @@ pub(crate) use spot::Spot;
 use mantissa_analysis::{Doubt, Estimate, Verdict, hodges_lehmann_ratio};
 use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, TaskKind};
 
-use crate::{Group, Row, units};
+use crate::{Group, Row};
 
 /// Cells that differ only in the seed. Tables, figures, headlines and advice take every number of a setting from here.
 #[derive(Debug, Clone)]
@@ -86,17 +86,6 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         let both = self.seeds.iter().zip(&self.bases);
         both.filter(move |(row, _)| !any || row.is_ok())
             .filter_map(|(row, base)| Some((*row, (*base)?)))
-    }
-
-    /// Returns the label of the baseline's precision setting, or `the baseline` if this setting has the same.
-    pub fn baseline_label(&self) -> String {
-        let Some((row, base)) = self.pairs().next() else {
-            return units::ABSENT.to_owned();
-        };
-        match precision_label(base) {
-            same if same == precision_label(row) => "the baseline".to_owned(),
-            label => label,
-        }
     }
 
     /// Returns the number of seeds for which the baseline did not finish.
@@ -357,9 +346,10 @@ impl<'g, 'a> SettingResult<'g, 'a> {
 /// Sets the labels, which contain only axes that vary between the settings.
 fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_>]) {
     let varies = |axis: Axis| {
-        settings
-            .windows(2)
-            .any(|pair| pair[0].row().axis(axis) != pair[1].row().axis(axis))
+        let values = settings.iter().map(|setting| setting.row().axis(axis));
+        let mut values = values.filter(|value| !value.is_empty());
+        let first = values.next();
+        values.any(|value| Some(value) != first)
     };
     let left_out: Vec<Axis> = Axis::ALL
         .iter()
