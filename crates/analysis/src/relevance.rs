@@ -74,7 +74,9 @@ impl Floor {
             M::EnergyCounterJoules | M::EnergyIntegralJoules | M::EnergyAboveIdleJoules => {
                 Self::ratio(ENERGY)
             }
-            M::RelativeError | M::AccumulationError | M::RoundingError => Self::ratio(ERROR),
+            M::RelativeError | M::AccumulationError | M::RoundingError | M::GradientError => {
+                Self::ratio(ERROR)
+            }
             M::MaxUlp => Self::ratio(MAX_ERROR),
             M::Perplexity => Self::ratio(LOSS),
             M::TestLoss | M::FinalLoss => Self::difference(LOSS),
@@ -99,7 +101,12 @@ impl Floor {
             | M::MagnitudeBias
             | M::LaunchesPerStep
             | M::HostSecondsPerLaunch
-            | M::DeviceIdleShare => return None,
+            | M::DeviceIdleShare
+            | M::CommunicationSeconds
+            | M::CommunicationShare
+            | M::BytesSent
+            | M::Messages
+            | M::EqualReductions => return None,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Host buffers that ranks exchange.
 
-use half::{bf16, f16};
+use half::{bf16, f16, slice::HalfFloatSliceExt, vec::HalfFloatVecExt};
 use mantissa_core::Format;
 
 /// Host buffer of values that are sent and summed in their own format.
@@ -26,6 +26,27 @@ impl Gradient {
             Format::F32 | Format::Tf32 => Self::F32(rounded.map(|value| value as f32).collect()),
             Format::Bf16 => Self::Bf16(rounded.map(bf16::from_f64).collect()),
             Format::F16 => Self::F16(rounded.map(f16::from_f64).collect()),
+        }
+    }
+
+    /// Rounds f32 values to nearest even in a format, like [`Self::from_f64`], but faster.
+    pub fn from_f32(format: Format, values: Vec<f32>) -> Self {
+        match format {
+            Format::F64 => Self::F64(values.into_iter().map(f64::from).collect()),
+            Format::F32 => Self::F32(values),
+            Format::Tf32 => Self::from_f64(format, values.into_iter().map(f64::from)),
+            Format::Bf16 => Self::Bf16(Vec::from_f32_slice(&values)),
+            Format::F16 => Self::F16(Vec::from_f32_slice(&values)),
+        }
+    }
+
+    /// Returns the values, rounded to nearest even in f32.
+    pub fn into_f32(self) -> Vec<f32> {
+        match self {
+            Self::F64(values) => values.into_iter().map(|value| value as f32).collect(),
+            Self::F32(values) => values,
+            Self::Bf16(values) => values.to_f32_vec(),
+            Self::F16(values) => values.to_f32_vec(),
         }
     }
 
@@ -79,6 +100,30 @@ impl Gradient {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn f32_values_are_rounded_like_f64_values() {
+        // Ties, values below the smallest subnormal, infinities and signed zeros.
+        let values = [
+            1.0 + 2f32.powi(-8),
+            1.0 + 3.0 * 2f32.powi(-8),
+            65519.0,
+            65520.0,
+            1e-8,
+            -3e-8,
+            1e39_f64 as f32,
+            -0.0,
+            3e38,
+        ];
+        for format in [Format::F64, Format::F32, Format::Tf32, Format::Bf16, Format::F16] {
+            let fast = Gradient::from_f32(format, values.to_vec());
+            let slow = Gradient::from_f64(format, values.map(f64::from)).to_f64();
+            let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&fast.to_f64()), bits(&slow), "{format}");
+            let in_f32: Vec<f64> = fast.into_f32().into_iter().map(f64::from).collect();
+            assert_eq!(bits(&in_f32), bits(&slow), "{format}");
+        }
+    }
 
     #[test]
     fn values_just_above_a_tie_are_rounded_up() {

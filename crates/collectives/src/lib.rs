@@ -8,8 +8,8 @@
 //!
 //! The feature `mpi` links Open MPI. A program with this feature does not start on a machine without the library.
 
-mod algorithm;
 mod call;
+mod environment;
 mod error;
 mod error_bound;
 mod gradient;
@@ -24,8 +24,8 @@ mod single;
 mod thread_group;
 mod traffic;
 
-pub use algorithm::{Algorithm, environment};
 pub use call::Call;
+pub use environment::environment;
 pub use error::CollectiveError;
 pub use error_bound::error_bound;
 pub use gradient::Gradient;

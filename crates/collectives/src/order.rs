@@ -1,6 +1,6 @@
 //! Order in which the algorithms add the values of the ranks.
 
-use crate::Algorithm;
+use mantissa_core::ReduceAlgorithm;
 
 /// Adds one value per rank in the order of an algorithm. `block` is the index of the block that contains the values, from 0 to
 /// `values.len() - 1`; only the ring adds blocks in different orders.
@@ -10,16 +10,21 @@ use crate::Algorithm;
 ///
 /// # Panics
 /// If there are no values.
-pub(crate) fn sum<T: Clone>(algorithm: Algorithm, values: &[T], block: usize, add: &impl Fn(T, T) -> T) -> T {
+pub(crate) fn sum<T: Clone>(
+    algorithm: ReduceAlgorithm,
+    values: &[T],
+    block: usize,
+    add: &impl Fn(T, T) -> T,
+) -> T {
     match algorithm {
-        Algorithm::Linear => chain(values.iter().rev(), add),
+        ReduceAlgorithm::Linear => chain(values.iter().rev(), add),
         // The block with the number of a rank starts at this rank.
-        Algorithm::Ring => {
+        ReduceAlgorithm::Ring => {
             let (before, from) = values.split_at(block);
             chain(from.iter().chain(before), add)
         }
-        Algorithm::Tree => tree(values, add),
-        Algorithm::RecursiveDoubling => {
+        ReduceAlgorithm::Tree => tree(values, add),
+        ReduceAlgorithm::RecursiveDoubling => {
             // The first ranks add their values in pairs, so that a power of two remains.
             let extra = values.len() - largest_power_of_two_up_to(values.len());
             let (paired, unpaired) = values.split_at(2 * extra);
@@ -63,25 +68,28 @@ mod tests {
     use super::*;
 
     /// Returns the sum of the numbers of the ranks with its parentheses.
-    fn parentheses(algorithm: Algorithm, ranks: usize, block: usize) -> String {
+    fn parentheses(algorithm: ReduceAlgorithm, ranks: usize, block: usize) -> String {
         let values: Vec<String> = (0..ranks).map(|rank| rank.to_string()).collect();
         sum(algorithm, &values, block, &|a, b| format!("({a}{b})"))
     }
 
     #[test]
     fn parentheses_of_each_algorithm() {
-        assert_eq!(parentheses(Algorithm::Linear, 4, 0), "(((32)1)0)");
-        assert_eq!(parentheses(Algorithm::Ring, 4, 0), "(((01)2)3)");
-        assert_eq!(parentheses(Algorithm::Ring, 4, 3), "(((30)1)2)");
-        assert_eq!(parentheses(Algorithm::Tree, 5, 0), "(((01)(23))4)");
-        assert_eq!(parentheses(Algorithm::Tree, 8, 0), "(((01)(23))((45)(67)))");
-        assert_eq!(parentheses(Algorithm::RecursiveDoubling, 5, 0), "(((01)2)(34))");
+        assert_eq!(parentheses(ReduceAlgorithm::Linear, 4, 0), "(((32)1)0)");
+        assert_eq!(parentheses(ReduceAlgorithm::Ring, 4, 0), "(((01)2)3)");
+        assert_eq!(parentheses(ReduceAlgorithm::Ring, 4, 3), "(((30)1)2)");
+        assert_eq!(parentheses(ReduceAlgorithm::Tree, 5, 0), "(((01)(23))4)");
+        assert_eq!(parentheses(ReduceAlgorithm::Tree, 8, 0), "(((01)(23))((45)(67)))");
+        assert_eq!(
+            parentheses(ReduceAlgorithm::RecursiveDoubling, 5, 0),
+            "(((01)2)(34))"
+        );
         // The example in Open MPI's source.
         assert_eq!(
-            parentheses(Algorithm::RecursiveDoubling, 7, 0),
+            parentheses(ReduceAlgorithm::RecursiveDoubling, 7, 0),
             "(((01)(23))((45)6))"
         );
-        for algorithm in Algorithm::ALL {
+        for algorithm in ReduceAlgorithm::ALL {
             assert_eq!(parentheses(*algorithm, 1, 0), "0");
         }
     }

@@ -1,8 +1,8 @@
 //! Probe: infers the format and the order of the additions of an all-reduce from sums of chosen numbers.
 
-use mantissa_core::Format;
+use mantissa_core::{Format, ReduceAlgorithm};
 
-use crate::{Algorithm, CollectiveError, Gradient, Group, order};
+use crate::{CollectiveError, Gradient, Group, order};
 
 /// Arithmetic of an all-reduce, as observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub struct Observation {
     /// Algorithms that add in the observed order and round each addition to the format of the gradient. Empty if none of
     /// them reproduces all sums exactly.
     ///
-    /// Some algorithms add in the same order: all of them with one or two ranks; [`Algorithm::Tree`] and
-    /// [`Algorithm::RecursiveDoubling`] also with `2^a` or `2^a - 2^b` ranks, such as 3, 4, 6, 7 and 8.
-    pub orders: Vec<Algorithm>,
+    /// Some algorithms add in the same order: all of them with one or two ranks; [`ReduceAlgorithm::Tree`] and
+    /// [`ReduceAlgorithm::RecursiveDoubling`] also with `2^a` or `2^a - 2^b` ranks, such as 3, 4, 6, 7 and 8.
+    pub orders: Vec<ReduceAlgorithm>,
 }
 
 /// Observes the arithmetic of an all-reduce of gradients in a format. Every rank must call the function.
@@ -30,8 +30,8 @@ pub fn probe(group: &mut dyn Group, format: Format) -> Result<Observation, Colle
     let mut sums = Gradient::from_f64(format, (0..SUMS * ranks).map(|index| value(format, rank, index)));
     group.all_reduce(&mut sums)?;
     let sums = sums.to_f64();
-    let reproduces = |algorithm: &Algorithm| expected_sums(*algorithm, format, ranks) == sums;
-    let orders = Algorithm::ALL.iter().copied().filter(reproduces).collect();
+    let reproduces = |algorithm: &ReduceAlgorithm| expected_sums(*algorithm, format, ranks) == sums;
+    let orders = ReduceAlgorithm::ALL.iter().copied().filter(reproduces).collect();
     Ok(Observation {
         significand_bits,
         orders,
@@ -93,7 +93,7 @@ fn kept_bits(format: Format, ranks: usize, sums: &[f64]) -> u32 {
 const SUMS: usize = 64;
 
 /// Returns the sums of the values of all ranks in the order of an algorithm.
-fn expected_sums(algorithm: Algorithm, format: Format, ranks: usize) -> Vec<f64> {
+fn expected_sums(algorithm: ReduceAlgorithm, format: Format, ranks: usize) -> Vec<f64> {
     let sums = (0..SUMS * ranks).map(|index| {
         let values: Vec<f64> = (0..ranks).map(|rank| value(format, rank, index)).collect();
         order::sum(algorithm, &values, index / SUMS, &addition(format))
@@ -136,7 +136,7 @@ mod tests {
             observation,
             Observation {
                 significand_bits: None,
-                orders: Algorithm::ALL.to_vec()
+                orders: ReduceAlgorithm::ALL.to_vec()
             }
         );
     }
@@ -152,9 +152,9 @@ mod tests {
                     let observation = thread.join().unwrap();
                     assert_eq!(observation.significand_bits, Some(format.significand_bits()));
                     let expected = if ranks == 2 {
-                        Algorithm::ALL
+                        ReduceAlgorithm::ALL
                     } else {
-                        &[Algorithm::Linear]
+                        &[ReduceAlgorithm::Linear]
                     };
                     assert_eq!(observation.orders, expected);
                 }
@@ -167,8 +167,8 @@ mod tests {
         for format in FORMATS {
             for ranks in 3..=16_usize {
                 let sums = |algorithm| expected_sums(algorithm, format, ranks);
-                let chains = [Algorithm::Ring, Algorithm::Linear].map(sums);
-                let trees = [Algorithm::Tree, Algorithm::RecursiveDoubling].map(sums);
+                let chains = [ReduceAlgorithm::Ring, ReduceAlgorithm::Linear].map(sums);
+                let trees = [ReduceAlgorithm::Tree, ReduceAlgorithm::RecursiveDoubling].map(sums);
                 assert_ne!(chains[0], chains[1]);
                 assert!(
                     chains.iter().all(|chain| !trees.contains(chain)),
@@ -187,7 +187,7 @@ mod tests {
             let terms: Vec<_> = (0..ranks).map(|rank| terms(gradient, rank, ranks)).collect();
             let sums = (0..terms[0].len()).map(|index| {
                 let values: Vec<f64> = terms.iter().map(|terms| terms[index]).collect();
-                let sum = order::sum(Algorithm::Tree, &values, 0, &addition(accumulator));
+                let sum = order::sum(ReduceAlgorithm::Tree, &values, 0, &addition(accumulator));
                 gradient.round(sum).value
             });
             kept_bits(gradient, ranks, &sums.collect::<Vec<_>>())

@@ -2,9 +2,11 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::{Algorithm, Call, CollectiveError, Gradient, Group, Traffic, order, probe::addition};
+use mantissa_core::ReduceAlgorithm;
 
-/// Group whose ranks are threads of one process. It adds in the order of [`Algorithm::Linear`].
+use crate::{Call, CollectiveError, Gradient, Group, Traffic, order, probe::addition};
+
+/// Group whose ranks are threads of one process. It adds in the order of [`ReduceAlgorithm::Linear`].
 ///
 /// If a thread drops its group, the next operation of the others returns [`CollectiveError::RankLeft`].
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Group for ThreadGroup {
         let values: Vec<Vec<f64>> = gradients.iter().map(Gradient::to_f64).collect();
         let sums = (0..len).map(|index| {
             let values: Vec<f64> = values.iter().map(|values| values[index]).collect();
-            order::sum(Algorithm::Linear, &values, 0, &addition(format))
+            order::sum(ReduceAlgorithm::Linear, &values, 0, &addition(format))
         });
         *gradient = Gradient::from_f64(format, sums);
         Ok(())

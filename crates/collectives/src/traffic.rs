@@ -2,7 +2,9 @@
 
 use std::ops::{AddAssign, Sub};
 
-use crate::{Algorithm, order::largest_power_of_two_up_to};
+use mantissa_core::ReduceAlgorithm;
+
+use crate::order::largest_power_of_two_up_to;
 
 /// Messages that a rank sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Sub for Traffic {
 /// - Linear: the whole buffer once, and `ranks - 1` times from rank 0.
 /// - Tree: the whole buffer once to the parent (except rank 0), and once to each child of the broadcast.
 pub fn expected_traffic(
-    algorithm: Algorithm,
+    algorithm: ReduceAlgorithm,
     rank: usize,
     ranks: usize,
     len: usize,
@@ -55,12 +57,12 @@ pub fn expected_traffic(
     }
     let whole_buffers = |messages: usize| (messages, messages * len);
     let (messages, values) = match algorithm {
-        Algorithm::Ring if len >= ranks => {
+        ReduceAlgorithm::Ring if len >= ranks => {
             // While summing, a rank sends all blocks except the next one; while distributing, all except the one after.
             let block = |index: usize| len / ranks + usize::from(index % ranks < len % ranks);
             (2 * (ranks - 1), 2 * len - block(rank + 1) - block(rank + 2))
         }
-        Algorithm::Ring | Algorithm::RecursiveDoubling => {
+        ReduceAlgorithm::Ring | ReduceAlgorithm::RecursiveDoubling => {
             let power = largest_power_of_two_up_to(ranks);
             let steps = power.ilog2() as usize;
             whole_buffers(match rank {
@@ -69,8 +71,8 @@ pub fn expected_traffic(
                 _ => steps + 1,
             })
         }
-        Algorithm::Linear => whole_buffers(if rank == 0 { ranks - 1 } else { 1 }),
-        Algorithm::Tree => {
+        ReduceAlgorithm::Linear => whole_buffers(if rank == 0 { ranks - 1 } else { 1 }),
+        ReduceAlgorithm::Tree => {
             let distances = (0..usize::BITS).map(|bit| 1 << bit);
             let children = distances
                 .take_while(|distance| rank + distance < ranks)
@@ -88,7 +90,7 @@ pub fn expected_traffic(
 mod tests {
     use super::*;
 
-    fn of_all_ranks(algorithm: Algorithm, ranks: usize, len: usize) -> Vec<(u64, u64)> {
+    fn of_all_ranks(algorithm: ReduceAlgorithm, ranks: usize, len: usize) -> Vec<(u64, u64)> {
         let traffic = (0..ranks).map(|rank| expected_traffic(algorithm, rank, ranks, len, 1));
         traffic.map(|traffic| (traffic.messages, traffic.bytes)).collect()
     }
@@ -97,22 +99,22 @@ mod tests {
     fn traffic_of_five_ranks_counted_by_hand() {
         // Blocks of 3, 3, 2, 2, 2 values. Rank 0 sends the blocks 0, 4, 3, 2, then 1, 0, 4, 3.
         let ring = [(8, 19), (8, 20), (8, 20), (8, 19), (8, 18)];
-        assert_eq!(of_all_ranks(Algorithm::Ring, 5, 12), ring);
+        assert_eq!(of_all_ranks(ReduceAlgorithm::Ring, 5, 12), ring);
         // Rank 0 sends to 1, rank 1 receives, exchanges with 2 and 3, and sends back.
         let doubling = [(1, 12), (3, 36), (2, 24), (2, 24), (2, 24)];
-        assert_eq!(of_all_ranks(Algorithm::RecursiveDoubling, 5, 12), doubling);
+        assert_eq!(of_all_ranks(ReduceAlgorithm::RecursiveDoubling, 5, 12), doubling);
         let linear = [(4, 48), (1, 12), (1, 12), (1, 12), (1, 12)];
-        assert_eq!(of_all_ranks(Algorithm::Linear, 5, 12), linear);
+        assert_eq!(of_all_ranks(ReduceAlgorithm::Linear, 5, 12), linear);
         // The sum is broadcast by rank 0 to 1, 2, 4 and by rank 1 to 3.
         let tree = [(3, 36), (2, 24), (1, 12), (1, 12), (1, 12)];
-        assert_eq!(of_all_ranks(Algorithm::Tree, 5, 12), tree);
+        assert_eq!(of_all_ranks(ReduceAlgorithm::Tree, 5, 12), tree);
     }
 
     #[test]
     fn ring_of_few_values_is_recursive_doubling() {
         for ranks in 2..=9 {
-            let doubling = of_all_ranks(Algorithm::RecursiveDoubling, ranks, ranks - 1);
-            assert_eq!(of_all_ranks(Algorithm::Ring, ranks, ranks - 1), doubling);
+            let doubling = of_all_ranks(ReduceAlgorithm::RecursiveDoubling, ranks, ranks - 1);
+            assert_eq!(of_all_ranks(ReduceAlgorithm::Ring, ranks, ranks - 1), doubling);
         }
     }
 
@@ -127,17 +129,17 @@ mod tests {
                         .sum::<u64>()
                 };
                 let minimum = (2 * (ranks - 1) * len) as u64;
-                assert_eq!(bytes(Algorithm::Ring), minimum);
-                assert_eq!(bytes(Algorithm::Linear), minimum);
-                assert_eq!(bytes(Algorithm::Tree), minimum);
-                assert!(bytes(Algorithm::RecursiveDoubling) >= minimum);
+                assert_eq!(bytes(ReduceAlgorithm::Ring), minimum);
+                assert_eq!(bytes(ReduceAlgorithm::Linear), minimum);
+                assert_eq!(bytes(ReduceAlgorithm::Tree), minimum);
+                assert!(bytes(ReduceAlgorithm::RecursiveDoubling) >= minimum);
             }
         }
     }
 
     #[test]
     fn nothing_is_sent_by_a_single_rank_or_for_an_empty_buffer() {
-        for algorithm in Algorithm::ALL {
+        for algorithm in ReduceAlgorithm::ALL {
             assert_eq!(expected_traffic(*algorithm, 0, 1, 1000, 4), Traffic::default());
             assert_eq!(expected_traffic(*algorithm, 1, 4, 0, 4), Traffic::default());
         }

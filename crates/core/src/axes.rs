@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use crate::{
     Accumulator, Attention, AxisValue, Backend, BatchNormMomentum, Distribution, Gelu, KernelKind,
-    LearningRateScaling, MatmulPrecision, Model, OptimizerKind, Precision, Task, TaskKind, UnknownName,
-    Workload,
-    axis_value::{AxisType, Seed},
+    LearningRateScaling, MatmulPrecision, Model, OptimizerKind, Precision, Reduce, ReduceAlgorithm,
+    ReduceFormat, Task, TaskKind, UnknownName, Workload,
+    axis_value::{AxisType, Seed, Threads},
     name::{in_one_line, named},
 };
 
@@ -18,6 +18,7 @@ use crate::{
 /// - `absent` is the value that the accessor of [`Setting`] returns if the axis does not apply.
 /// - `tasks` are the tasks to which the axis applies. `workloads`, if present, restricts the axis to workloads with a suitable model or
 ///   kernel.
+/// - `effective`, if present, is the condition under which the axis has an effect in a setting.
 macro_rules! axes {
     ($(
         $(#[$doc:meta])*
@@ -26,6 +27,7 @@ macro_rules! axes {
             absent: $absent:expr,
             tasks: $tasks:pat,
             $(workloads: $workloads:expr,)?
+            $(effective: $effective:expr,)?
         }
     )+) => {
         named! {
@@ -118,6 +120,17 @@ macro_rules! axes {
                     $(Axis::$axis => self.$field = Some(axis.typed(value)?),)+
                 }
                 Ok(())
+            }
+
+            /// Removes the axes that have no effect in this setting. Afterwards, two settings that compute the same are equal.
+            #[must_use]
+            pub fn without_ineffective_axes(mut self) -> Self {
+                $($(
+                    if !($effective as fn(&Self) -> bool)(&self) {
+                        self.$field = None;
+                    }
+                )?)+
+                self
             }
 
             /// Sets the default of an axis.
@@ -294,11 +307,39 @@ axes! {
         // The layer names of a user-defined model are unknown.
         workloads: |workload| model(workload, |model| *model != Model::Own),
     }
-    /// Number of devices.
+    /// Number of devices that train one model on parts of each batch. On the CPU, a device is a process.
     Devices = "devices" => devices: u32 {
         default: |_| 1,
         absent: 1,
         tasks: Train,
+    }
+    /// Way in which devices combine their gradients; see [`Reduce`].
+    Reduce = "reduce" => reduce: Reduce {
+        default: |_| Reduce::AllReduce,
+        absent: Reduce::AllReduce,
+        tasks: Train,
+        effective: |setting| setting.devices() > 1,
+    }
+    /// Algorithm of the all-reduce; see [`ReduceAlgorithm`].
+    ReduceAlgorithm = "reduce_algorithm" => reduce_algorithm: ReduceAlgorithm {
+        default: |_| ReduceAlgorithm::Ring,
+        absent: ReduceAlgorithm::Ring,
+        tasks: Train,
+        effective: |setting| setting.devices() > 1 && setting.reduce() == Reduce::AllReduce,
+    }
+    /// Format in which gradients are sent and summed; see [`ReduceFormat`].
+    ReduceFormat = "reduce_format" => reduce_format: ReduceFormat {
+        default: |_| ReduceFormat::F32,
+        absent: ReduceFormat::F32,
+        tasks: Train,
+        effective: |setting| setting.devices() > 1,
+    }
+    /// Number of threads of each device on the CPU. By default, the devices share all cores.
+    Threads = "threads" => threads: Threads {
+        default: |_| Threads(None),
+        absent: None,
+        tasks: _,
+        effective: |setting| setting.threads().is_some() && setting.backend() == Backend::Flex,
     }
     /// Library and device that execute the operations; see [`Backend`].
     Backend = "backend" => backend: Backend {

@@ -1,6 +1,6 @@
 //! Values of the axes that are names of a closed list.
 
-use crate::name::named;
+use crate::{Format, name::named};
 
 named! {
     /// Library and device that execute the operations.
@@ -94,6 +94,57 @@ named! {
         Keep = "keep",
         /// The momentum `1 − (1 − m)^(1/N)`, with which N micro-batches move the statistics as far as one whole batch.
         Scaled = "scaled",
+    }
+}
+
+named! {
+    /// Way in which devices combine their gradients.
+    pub enum Reduce ("reduce") {
+        /// Every device gets the sum and makes the same optimizer step.
+        AllReduce = "all-reduce",
+        /// One device sums the gradients of each step, makes the optimizer step and distributes the parameters.
+        ParameterServer = "parameter-server",
+        /// One device applies each gradient when it arrives.
+        ParameterServerAsync = "parameter-server-async",
+    }
+}
+
+named! {
+    /// Algorithm of an all-reduce. Algorithms differ in their traffic and in the order of the additions.
+    pub enum ReduceAlgorithm ("reduce algorithm") {
+        /// Each rank sums one block of the buffer along a ring, then the blocks circulate.
+        Ring = "ring",
+        /// A binomial tree sums to rank 0, then another one broadcasts the sum.
+        Tree = "tree",
+        /// Rank 0 receives the buffers of all other ranks, and sends each of them the sum.
+        Linear = "linear",
+        /// Ranks exchange partial sums with a partner at distance 1, 2, 4, ….
+        RecursiveDoubling = "recursive-doubling",
+    }
+}
+
+named! {
+    /// Format in which gradients are sent and summed.
+    pub enum ReduceFormat ("reduce format") {
+        /// binary64.
+        F64 = "f64",
+        /// binary32.
+        F32 = "f32",
+        /// bfloat16.
+        Bf16 = "bf16",
+        /// binary16.
+        F16 = "f16",
+    }
+}
+
+impl From<ReduceFormat> for Format {
+    fn from(format: ReduceFormat) -> Self {
+        match format {
+            ReduceFormat::F64 => Self::F64,
+            ReduceFormat::F32 => Self::F32,
+            ReduceFormat::Bf16 => Self::Bf16,
+            ReduceFormat::F16 => Self::F16,
+        }
     }
 }
 

@@ -155,6 +155,44 @@ impl AxisType for Seed {
     }
 }
 
+/// Number of CPU threads of each device; `None` uses all cores, divided among the devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Threads(pub Option<u32>);
+
+impl Threads {
+    const ALL: &'static str = "all";
+}
+
+impl AxisType for Threads {
+    type Read<'a> = Option<u32>;
+    const VALID: &'static str = "a whole number of 1 or more, or `all`";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(match value {
+            AxisValue::Text(text) if text == Self::ALL => Some(Self(None)),
+            value => whole_number(value).filter(|n| *n > 0).map(|n| Self(Some(n))),
+        })
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        match text {
+            Self::ALL => Some(Self(None).to_value()),
+            text => u32::from_text(text),
+        }
+    }
+
+    fn to_value(&self) -> AxisValue {
+        match self.0 {
+            Some(threads) => AxisValue::Integer(threads.into()),
+            None => AxisValue::Text(Self::ALL.to_owned()),
+        }
+    }
+
+    fn read(&self) -> Option<u32> {
+        self.0
+    }
+}
+
 fn whole_number(value: &AxisValue) -> Option<u32> {
     match value {
         AxisValue::Integer(n) => u32::try_from(*n).ok(),

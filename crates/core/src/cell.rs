@@ -50,7 +50,7 @@ pub struct Cell {
     pub suite: String,
     /// Task, model and sizes.
     pub workload: Workload,
-    /// Value of every axis that applies to the workload.
+    /// Value of every axis that applies to the workload and has an effect.
     pub setting: Setting,
     /// Seed of initialisation, shuffling and dropout.
     pub seed: u64,
@@ -92,8 +92,9 @@ impl CellMaker {
         }
     }
 
-    /// Creates the cell of a setting and a seed, like [`Cell::new`].
+    /// Creates the cell of a setting and a seed, like [`Cell::new`]. Removes axes that have no effect in the setting.
     pub fn cell(&mut self, setting: Setting, seed: u64) -> Cell {
+        let setting = setting.without_ineffective_axes();
         let id = self.id(&setting, seed);
         Cell {
             id,
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn id_is_a_hash_of_canonical_json() {
         let mut cell = cell("a", 64);
-        cell.setting = Setting::defaults(TaskKind::Train, Backend::Cuda);
+        cell.setting = Setting::defaults(TaskKind::Train, Backend::Cuda).without_ineffective_axes();
         cell.setting
             .set(
                 Axis::KeepF32,

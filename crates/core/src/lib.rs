@@ -38,7 +38,8 @@ mod workload;
 
 pub use axes::{Axis, Setting, ValueError};
 pub use axis_names::{
-    Attention, Backend, BatchNormMomentum, Distribution, Gelu, LearningRateScaling, OptimizerKind, Switch,
+    Attention, Backend, BatchNormMomentum, Distribution, Gelu, LearningRateScaling, OptimizerKind, Reduce,
+    ReduceAlgorithm, ReduceFormat, Switch,
 };
 pub use axis_value::AxisValue;
 pub use bit_rounding::BitRounding;

@@ -86,6 +86,18 @@ metrics! {
     HostSecondsPerLaunch = "host_seconds_per_launch", Seconds, Lower;
     /// Share of the time in which the device executes no kernel because the host has not launched the next one.
     DeviceIdleShare = "device_idle_share", Ratio, Lower;
+    /// Time per optimizer step that rank 0 spends on exchanging gradients, losses and counts, including copies and waiting.
+    CommunicationSeconds = "communication_seconds", Seconds, Lower;
+    /// Share of the optimizer steps' time that is communication.
+    CommunicationShare = "communication_share", Ratio, Lower;
+    /// Bytes of gradients that the busiest device sends per optimizer step.
+    BytesSent = "bytes_sent", Bytes, Lower;
+    /// Messages with gradients that the same device sends per optimizer step.
+    Messages = "messages", Count, Lower;
+    /// Error of the sum of the devices' gradients in the first optimizer step, relative to their sum in float64 (2-norms).
+    GradientError = "gradient_error", Ratio, Lower;
+    /// Number of results, among 30 reductions of the same gradients, that have the bits of the first.
+    EqualReductions = "equal_reductions", Count, Higher;
     /// Time to first token.
     FirstTokenSeconds = "first_token_seconds", Seconds, Lower;
     /// Time per decoding step, which generates one token for every text of the batch.
@@ -231,6 +243,9 @@ impl MetricName {
                 | Self::EstimatedGradientsBytes
                 | Self::EstimatedOptimizerBytes
                 | Self::LoadedBytes
+                | Self::BytesSent
+                | Self::Messages
+                | Self::GradientError
                 | Self::RelativeError
                 | Self::QuantisationError
                 | Self::AccumulationError

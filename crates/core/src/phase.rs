@@ -1,7 +1,7 @@
 //! Phases of a cell.
 
-/// Phase of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// Phase of a cell, in the order in which a cell first reaches them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Reads data and builds the model.
@@ -12,4 +12,16 @@ pub enum Phase {
     Measure,
     /// Tests the trained model, or compares the results with a reference.
     Evaluate,
+}
+
+impl Phase {
+    /// Returns the name used in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::WarmUp => "warm-up",
+            Self::Measure => "measure",
+            Self::Evaluate => "evaluate",
+        }
+    }
 }

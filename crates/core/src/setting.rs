@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Accumulator, Axis, AxisValue, Backend, Format, MatmulPrecision, Precision, Setting, TaskKind, ValueError,
-    Workload,
+    Accumulator, Axis, AxisValue, Backend, Format, MatmulPrecision, Precision, Reduce, Setting, TaskKind,
+    ValueError, Workload,
 };
 
 /// Reason for skipping a cell of a plan.
@@ -88,6 +88,12 @@ impl Setting {
         }
     }
 
+    /// Returns the number of examples per optimizer step: micro-batch × accumulation steps × devices.
+    pub fn effective_batch(&self) -> u64 {
+        let factors = [self.batch(), self.accumulate(), self.devices()];
+        factors.into_iter().map(u64::from).fold(1, u64::saturating_mul)
+    }
+
     /// Returns axes and values in the order of [`Axis::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Axis, AxisValue)> {
         Axis::ALL
@@ -136,7 +142,9 @@ impl Setting {
                 let kernel = self.batch.is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
             }
-            Axis::Devices => self.devices() == 1,
+            // Devices on GPUs need NCCL.
+            Axis::Devices => self.devices() == 1 || self.backend() == Backend::Flex,
+            Axis::Reduce => self.reduce() == Reduce::AllReduce,
             _ => true,
         }
     }
@@ -228,8 +236,14 @@ mod tests {
 
     #[test]
     fn unimplemented_values_are_skipped_with_a_reason() {
-        let reason = setting_with(&[(Axis::Devices, "2")]).skip_reason().unwrap();
-        assert_eq!(reason.to_string(), "`devices=2` is not implemented yet");
+        let reason =
+            |axes: &[(Axis, &str)]| setting_with(axes).skip_reason().map(|reason| reason.to_string());
+        let (two, cuda) = ((Axis::Devices, "2"), (Axis::Backend, "cuda"));
+        assert_eq!(reason(&[two]), None);
+        let not_implemented = |value: &str| Some(format!("`{value}` is not implemented yet"));
+        assert_eq!(reason(&[two, cuda]), not_implemented("devices=2"));
+        let server = (Axis::Reduce, "parameter-server");
+        assert_eq!(reason(&[two, server]), not_implemented("reduce=parameter-server"));
         assert!(
             setting_with(&[(Axis::Fusion, "on")])
                 .skip_reason()
@@ -237,6 +251,32 @@ mod tests {
                 .to_string()
                 .contains("flex")
         );
+    }
+
+    #[test]
+    fn axes_without_an_effect_are_removed() {
+        let reduced = [
+            (Axis::ReduceAlgorithm, "tree"),
+            (Axis::ReduceFormat, "bf16"),
+            (Axis::Threads, "all"),
+        ];
+        let one = setting_with(&reduced).without_ineffective_axes();
+        assert_eq!(one, setting_with(&[]).without_ineffective_axes());
+        let absent = [
+            Axis::Reduce,
+            Axis::ReduceAlgorithm,
+            Axis::ReduceFormat,
+            Axis::Threads,
+        ];
+        assert!(absent.iter().all(|axis| one.get(*axis).is_none()), "{one}");
+        let several = setting_with(&[&reduced[..], &[(Axis::Devices, "2"), (Axis::Threads, "1")]].concat());
+        assert_eq!(several.clone().without_ineffective_axes(), several);
+        let on_gpu = setting_with(&[(Axis::Threads, "1"), (Axis::Backend, "cuda")]);
+        assert_eq!(on_gpu.without_ineffective_axes().get(Axis::Threads), None);
+        let server = [(Axis::Devices, "2"), (Axis::Reduce, "parameter-server")];
+        let server = setting_with(&server).without_ineffective_axes();
+        assert_eq!(server.get(Axis::ReduceAlgorithm), None);
+        assert!(server.get(Axis::ReduceFormat).is_some());
     }
 
     #[test]

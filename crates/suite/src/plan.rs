@@ -115,25 +115,28 @@ fn plan_workload(
     sweeps: &[Sweep],
     (options, weights): (&PlanOptions, &StartingWeights),
 ) {
-    // The settings of one workload are distinct, so only an equal workload of an earlier suite can contain the same cell.
+    // Skip a cell that is already planned: it differs from an earlier one only in axes without an effect, or an earlier suite has the same
+    // workload and setting.
     let earlier = plan
         .cells
         .iter()
         .map(|planned| &planned.cell)
         .filter(|cell| cell.workload == workload);
-    let earlier: HashSet<CellId> = earlier.map(|cell| cell.id.clone()).collect();
+    let mut planned: HashSet<CellId> = earlier.map(|cell| cell.id.clone()).collect();
     let matches_filter = |setting: &Setting| match &options.filter {
         Some(filter) => workload.name.contains(filter) || setting.to_string().contains(filter),
         None => true,
     };
     let mut maker = CellMaker::new(suite, workload.clone());
     for (setting, seed) in Settings::new(sweeps, &workload, options.backend) {
-        if matches_filter(&setting) {
-            let cell = maker.cell(setting, seed);
-            if !earlier.contains(&cell.id) {
-                let skip = skip_reason(&cell, weights);
-                plan.cells.push(PlannedCell { cell, skip });
-            }
+        let setting = setting.without_ineffective_axes();
+        if !matches_filter(&setting) {
+            continue;
+        }
+        let cell = maker.cell(setting, seed);
+        if planned.insert(cell.id.clone()) {
+            let skip = skip_reason(&cell, weights);
+            plan.cells.push(PlannedCell { cell, skip });
         }
     }
 }
@@ -307,6 +310,28 @@ mod tests {
         );
         use Axis::{Accumulate, Batch, Matmul, Precision, Size};
         assert_eq!(plan.suites[0].axes, [Precision, Matmul, Batch, Accumulate, Size]);
+    }
+
+    #[test]
+    fn combinations_of_axes_without_an_effect_are_one_cell() {
+        let algorithms = "reduce_algorithm=ring,tree";
+        let one = planned(&[algorithms, "reduce_format=f32,bf16", "threads=all"]);
+        assert_eq!(one.cells.len(), planned(&[]).cells.len());
+        let ids = |plan: &Plan| {
+            plan.cells
+                .iter()
+                .map(|planned| planned.cell.id.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&one), ids(&planned(&[])));
+        let trainings = |plan: &Plan| {
+            plan.cells
+                .iter()
+                .filter(|planned| planned.cell.workload.name == "reviews")
+                .count()
+        };
+        let devices = planned(&[algorithms, "devices=1,2"]);
+        assert_eq!(trainings(&devices), 3 * trainings(&planned(&[])));
     }
 
     #[test]

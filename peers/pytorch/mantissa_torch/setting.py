@@ -7,7 +7,7 @@ import torch
 # Axes that this peer implements, or rejects if it does not support the value.
 IMPLEMENTED_AXES = {
     "precision", "matmul", "accumulator", "accumulate", "attention", "gelu", "optimizer", "adam_eps", "batchnorm_momentum", "checkpointing",
-    "fusion", "keep_f32", "devices", "backend",
+    "fusion", "keep_f32", "devices", "reduce", "reduce_algorithm", "reduce_format", "threads", "backend",
 }
 # Axes that Mantissa applies to the files and requests that the peer receives: examples, operands, learning rates and the seed.
 AXES_APPLIED_BY_MANTISSA = {"batch", "sequence", "size", "distribution", "learning_rate_scaling", "seed"}
@@ -54,6 +54,8 @@ class Setting:
             raise UnsupportedSetting("PyTorch did not find a CUDA device")
         if setting.get("keep_f32"):
             raise UnsupportedSetting("the PyTorch peer does not support `keep_f32`")
+        if "threads" in setting:
+            torch.set_num_threads(setting["threads"])
         if setting.get("devices", 1) != 1:
             raise UnsupportedSetting("the PyTorch peer does not support several devices")
         # Settings of kernels without matmuls do not contain the axes `matmul` and `accumulator`.

@@ -5,7 +5,8 @@ use std::{
     process::{Command, Output},
 };
 
-use mantissa_collectives::{Algorithm, Group, MpiGroup, environment, mpirun};
+use mantissa_collectives::{Group, MpiGroup, environment, mpirun};
+use mantissa_core::ReduceAlgorithm;
 
 /// Environment variable of a process that is a rank, with the name of the algorithm.
 const RANK: &str = "MANTISSA_TEST_RANK";
@@ -15,7 +16,11 @@ const SECONDS: &str = "60";
 
 /// Runs the body of a test, a closure, on groups of several sizes with several algorithms. A panic on any rank fails the
 /// test.
-pub fn on_ranks<F: Fn(&mut dyn Group, Algorithm)>(sizes: &[usize], algorithms: &[Algorithm], body: F) {
+pub fn on_ranks<F: Fn(&mut dyn Group, ReduceAlgorithm)>(
+    sizes: &[usize],
+    algorithms: &[ReduceAlgorithm],
+    body: F,
+) {
     for size in sizes {
         for algorithm in algorithms {
             let Some(output) = output_of_ranks(*size, *algorithm, environment(*algorithm), &body) else {
@@ -46,9 +51,9 @@ pub fn text(output: &Output) -> String {
 
 /// Runs the body of a test, a closure, on a group with environment variables for MPI, and returns the output. Returns
 /// `None` in a process that is a rank, and if MPI is not installed.
-pub fn output_of_ranks<F: Fn(&mut dyn Group, Algorithm)>(
+pub fn output_of_ranks<F: Fn(&mut dyn Group, ReduceAlgorithm)>(
     size: usize,
-    algorithm: Algorithm,
+    algorithm: ReduceAlgorithm,
     variables: Vec<(&str, &str)>,
     body: F,
 ) -> Option<Output> {

@@ -177,11 +177,9 @@ fn setting_values(cell: &Cell) -> Vec<(&'static str, Value)> {
     let setting = &cell.setting;
     let mut values = vec![("seed", json!(cell.seed))];
     if cell.workload.kind() == TaskKind::Train {
-        let [batch, accumulate, devices] =
-            [setting.batch(), setting.accumulate(), setting.devices()].map(u64::from);
-        values.push(("global_batch_size", json!(batch * accumulate * devices)));
-        values.push(("micro_batch_size", json!(batch)));
-        values.push(("gradient_accumulation_steps", json!(accumulate)));
+        values.push(("global_batch_size", json!(setting.effective_batch())));
+        values.push(("micro_batch_size", json!(setting.batch())));
+        values.push(("gradient_accumulation_steps", json!(setting.accumulate())));
         values.push(("opt_name", json!(setting.optimizer().name())));
     }
     if setting.get(Axis::Sequence).is_some() {

@@ -13,6 +13,10 @@ pub(super) fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<Stri
         return Some(reason.to_string());
     }
     match &cell.workload.task {
+        Task::Train(task) if task.observe_every > 0 && cell.setting.devices() > 1 => Some(
+            "value ranges are observed on one device only: set `observe_every = 0` for several devices"
+                .to_owned(),
+        ),
         Task::Train(task) => model_skip_reason(&task.model, &cell.setting, true),
         Task::Evaluate(_) if !weights.available_for(&cell.workload.name) => Some(format!(
             "no weights for `{0}`: pass `--weights {0}=PATH`, or `--init random` to measure only times and memory",

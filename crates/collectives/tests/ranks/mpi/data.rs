@@ -1,7 +1,7 @@
 //! Operations that move data without computing.
 
-use mantissa_collectives::{Algorithm, Gradient, mpi_library};
-use mantissa_core::Format;
+use mantissa_collectives::{Gradient, mpi_library};
+use mantissa_core::{Format, ReduceAlgorithm};
 
 use crate::launch::on_ranks;
 
@@ -9,7 +9,7 @@ const FORMATS: [Format; 4] = [Format::F64, Format::F32, Format::Bf16, Format::F1
 
 #[test]
 fn bytes_of_any_length_arrive_in_the_order_of_the_ranks() {
-    on_ranks(&[1, 2, 3, 8], &[Algorithm::Ring], |group, _| {
+    on_ranks(&[1, 2, 3, 8], &[ReduceAlgorithm::Ring], |group, _| {
         let of = |rank: usize| vec![rank as u8 + 1; (rank * 37) % 5];
         let expected: Vec<Vec<u8>> = (0..group.size()).map(of).collect();
         assert_eq!(group.all_gather(&of(group.rank())).unwrap(), expected);
@@ -23,7 +23,7 @@ fn bytes_of_any_length_arrive_in_the_order_of_the_ranks() {
 
 #[test]
 fn gradients_of_every_root_arrive() {
-    on_ranks(&[1, 2, 3, 8], &[Algorithm::Ring], |group, _| {
+    on_ranks(&[1, 2, 3, 8], &[ReduceAlgorithm::Ring], |group, _| {
         for format in FORMATS {
             for root in 0..group.size() {
                 let of = |rank: usize| Gradient::from_f64(format, [rank as f64, -0.0, f64::INFINITY]);

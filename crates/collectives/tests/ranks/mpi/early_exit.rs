@@ -5,14 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_collectives::{Algorithm, Gradient, Group, environment};
+use mantissa_collectives::{Gradient, Group, environment};
+use mantissa_core::ReduceAlgorithm;
 
 use crate::launch::{output_of_ranks, text};
 
 /// Runs three ranks, of which rank 1 exits while the others wait for it. Checks that `mpirun` ends all of them soon, with an error.
-fn check_end<F: Fn(&mut dyn Group, Algorithm)>(body: F) {
+fn check_end<F: Fn(&mut dyn Group, ReduceAlgorithm)>(body: F) {
     let start = Instant::now();
-    let algorithm = Algorithm::Ring;
+    let algorithm = ReduceAlgorithm::Ring;
     let Some(output) = output_of_ranks(3, algorithm, environment(algorithm), body) else {
         return;
     };

@@ -1,13 +1,13 @@
 //! Calls that differ between ranks.
 
-use mantissa_collectives::{Algorithm, Call, CollectiveError, Gradient, MpiGroup};
-use mantissa_core::Format;
+use mantissa_collectives::{Call, CollectiveError, Gradient, MpiGroup};
+use mantissa_core::{Format, ReduceAlgorithm};
 
 use crate::launch::on_ranks;
 
 #[test]
 fn different_lengths_are_an_error_on_every_rank() {
-    on_ranks(&[2, 3, 8], Algorithm::ALL, |group, _| {
+    on_ranks(&[2, 3, 8], ReduceAlgorithm::ALL, |group, _| {
         let last = group.size() - 1;
         let len = |rank: usize| if rank == last { 999 } else { 1000 };
         let mut gradient = Gradient::F32(vec![1.0; len(group.rank())]);
@@ -34,7 +34,7 @@ fn different_lengths_are_an_error_on_every_rank() {
 
 #[test]
 fn different_formats_operations_and_roots_are_errors() {
-    on_ranks(&[3], &[Algorithm::Ring], |group, _| {
+    on_ranks(&[3], &[ReduceAlgorithm::Ring], |group, _| {
         let odd = group.rank() == 1;
         let format = if odd { Format::Bf16 } else { Format::F16 };
         let mut gradient = Gradient::from_f64(format, [1.0]);
@@ -73,7 +73,7 @@ fn different_formats_operations_and_roots_are_errors() {
 
 #[test]
 fn second_initialization_is_an_error() {
-    on_ranks(&[1], &[Algorithm::Ring], |_, _| {
+    on_ranks(&[1], &[ReduceAlgorithm::Ring], |_, _| {
         let error = MpiGroup::initialize().err().unwrap();
         assert_eq!(
             error.to_string(),

@@ -1,13 +1,13 @@
 //! Probe of the engine's arithmetic.
 
-use mantissa_collectives::{Algorithm, probe};
-use mantissa_core::Format;
+use mantissa_collectives::probe;
+use mantissa_core::{Format, ReduceAlgorithm};
 
 use crate::launch::on_ranks;
 
 #[test]
 fn probe_finds_the_format_and_the_order() {
-    on_ranks(&[1, 2, 3, 4, 5, 8], Algorithm::ALL, |group, algorithm| {
+    on_ranks(&[1, 2, 3, 4, 5, 8], ReduceAlgorithm::ALL, |group, algorithm| {
         for (format, bits) in [
             (Format::F64, 53),
             (Format::F32, 24),
@@ -20,10 +20,10 @@ fn probe_finds_the_format_and_the_order() {
                 (group.size() > 1).then_some(bits),
                 "{format}"
             );
-            let trees = [Algorithm::Tree, Algorithm::RecursiveDoubling];
+            let trees = [ReduceAlgorithm::Tree, ReduceAlgorithm::RecursiveDoubling];
             let expected = match (group.size(), algorithm) {
-                (1 | 2, _) => Algorithm::ALL,
-                (3 | 4 | 8, Algorithm::Tree | Algorithm::RecursiveDoubling) => &trees,
+                (1 | 2, _) => ReduceAlgorithm::ALL,
+                (3 | 4 | 8, ReduceAlgorithm::Tree | ReduceAlgorithm::RecursiveDoubling) => &trees,
                 _ => &[algorithm],
             };
             assert_eq!(observation.orders, expected, "{format}");

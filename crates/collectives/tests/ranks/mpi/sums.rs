@@ -1,8 +1,8 @@
 //! Sums, compared with exact sums and with numbers from another implementation.
 
 use half::{bf16, f16};
-use mantissa_collectives::{Algorithm, Gradient, error_bound};
-use mantissa_core::Format;
+use mantissa_collectives::{Gradient, error_bound};
+use mantissa_core::{Format, ReduceAlgorithm};
 
 use crate::launch::on_ranks;
 
@@ -34,7 +34,7 @@ fn bits(gradient: &Gradient) -> Vec<u64> {
 
 #[test]
 fn bits_equal_those_of_another_implementation() {
-    on_ranks(&[2, 3, 4, 5, 8], Algorithm::ALL, |group, algorithm| {
+    on_ranks(&[2, 3, 4, 5, 8], ReduceAlgorithm::ALL, |group, algorithm| {
         for (format, bits_of_values) in [("f64", 53), ("f32", 24), ("bf16", 8), ("f16", 11)] {
             let values = (0..LEN).map(|index| value(bits_of_values, group.rank(), index));
             let mut gradient = Gradient::from_f64(format.parse().unwrap(), values);
@@ -52,7 +52,7 @@ fn bits_equal_those_of_another_implementation() {
 
 #[test]
 fn sums_of_integers_are_exact() {
-    on_ranks(&[1, 2, 3, 4, 8], Algorithm::ALL, |group, _| {
+    on_ranks(&[1, 2, 3, 4, 8], ReduceAlgorithm::ALL, |group, _| {
         let size = group.size();
         for len in [0, 1, size - 1, size, size + 1, 1000] {
             for format in [Format::F64, Format::F32, Format::Bf16, Format::F16] {
@@ -75,7 +75,7 @@ fn sums_of_integers_are_exact() {
 
 #[test]
 fn errors_are_within_the_bound() {
-    on_ranks(&[2, 3, 8], Algorithm::ALL, |group, algorithm| {
+    on_ranks(&[2, 3, 8], ReduceAlgorithm::ALL, |group, algorithm| {
         for (format, bits) in [(Format::F32, 24), (Format::Bf16, 8), (Format::F16, 11)] {
             let bound = error_bound(algorithm, format, group.size());
             let integer = |rank: usize, index: usize| (rank * 40_503 + index * 30_011) % (1 << bits);
@@ -97,7 +97,7 @@ fn errors_are_within_the_bound() {
 
 #[test]
 fn special_values_follow_ieee_arithmetic() {
-    on_ranks(&[2, 3], Algorithm::ALL, |group, _| {
+    on_ranks(&[2, 3], ReduceAlgorithm::ALL, |group, _| {
         let first = group.rank() == 0;
         let own = |value: f64| if first { value } else { 1.0 };
         for format in [Format::F64, Format::F32, Format::Bf16, Format::F16] {
@@ -128,7 +128,7 @@ fn special_values_follow_ieee_arithmetic() {
 
 #[test]
 fn every_rank_has_the_same_bits() {
-    on_ranks(&[3, 4, 8], Algorithm::ALL, |group, _| {
+    on_ranks(&[3, 4, 8], ReduceAlgorithm::ALL, |group, _| {
         let values = (0..1009).map(|index| value(24, group.rank(), index));
         let mut gradient = Gradient::from_f64(Format::F32, values);
         group.all_reduce(&mut gradient).unwrap();

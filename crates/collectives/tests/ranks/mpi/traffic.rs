@@ -1,13 +1,13 @@
 //! Traffic that the engine counts, compared with the formulas.
 
-use mantissa_collectives::{Algorithm, Gradient, Traffic, expected_traffic};
-use mantissa_core::Format;
+use mantissa_collectives::{Gradient, Traffic, expected_traffic};
+use mantissa_core::{Format, ReduceAlgorithm};
 
 use crate::launch::{assert_passed, on_ranks, output_of_ranks};
 
 #[test]
 fn counted_traffic_equals_the_formulas() {
-    on_ranks(&[1, 2, 3, 4, 5, 8], Algorithm::ALL, |group, algorithm| {
+    on_ranks(&[1, 2, 3, 4, 5, 8], ReduceAlgorithm::ALL, |group, algorithm| {
         let (rank, size) = (group.rank(), group.size());
         for format in [Format::F64, Format::F32, Format::Bf16, Format::F16] {
             for len in [0, 1, size - 1, size, size + 1, 1000, 100_003] {
@@ -25,7 +25,7 @@ fn counted_traffic_equals_the_formulas() {
 
 #[test]
 fn only_messages_with_gradients_are_counted() {
-    on_ranks(&[2], &[Algorithm::Ring], |group, _| {
+    on_ranks(&[2], &[ReduceAlgorithm::Ring], |group, _| {
         let mut gradient = Gradient::F32(vec![1.0; 10]);
         group.all_gather(b"hash of the plan").unwrap();
         group.barrier().unwrap();
@@ -47,7 +47,7 @@ fn only_messages_with_gradients_are_counted() {
 
 #[test]
 fn traffic_is_unknown_without_the_monitoring_layer() {
-    let output = output_of_ranks(2, Algorithm::Ring, Vec::new(), |group, _| {
+    let output = output_of_ranks(2, ReduceAlgorithm::Ring, Vec::new(), |group, _| {
         group.all_reduce(&mut Gradient::F32(vec![1.0; 10])).unwrap();
         assert_eq!(group.take_traffic(), None);
     });
