@@ -118,6 +118,21 @@ fn nothing_is_written_through_a_symlink_in_a_run_folder() {
 }
 
 #[test]
+fn the_launcher_of_a_run_folder_runs_only_if_the_user_repeats_it() {
+    let dir = interrupted_run();
+    edit_json(&dir.path("run/run.json"), |settings| {
+        settings["mpirun"] = json!(["touch", "owned"]);
+    });
+    assert_rejected(&dir, &RESUME, "would run this command: touch owned");
+    assert_rejected(
+        &dir,
+        &["run", "--resume", "run", "--mpirun", "true"],
+        "touch owned",
+    );
+    assert!(!dir.path("owned").exists());
+}
+
+#[test]
 fn the_peer_of_a_run_folder_runs_only_if_the_user_repeats_it() {
     let dir = interrupted_run();
     edit_json(&dir.path("run/run.json"), |settings| {

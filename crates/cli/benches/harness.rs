@@ -98,6 +98,7 @@ fn bookkeeping(folder: &Path) -> Duration {
         suite_repeats: [].into(),
         suites: BTreeMap::new(),
         peer: vec![],
+        mpirun: vec![],
         directory: None,
         policy: Policy::default(),
     };

@@ -17,6 +17,8 @@ mod report;
 mod run;
 mod selection;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 use mantissa_core::Format;
 
@@ -150,7 +152,11 @@ pub(crate) enum Command {
     /// Print the build information of this program as JSON
     #[command(hide = true)]
     About,
-    /// Run the cell that is read from standard input
+    /// Run the cell that is read from standard input, or from the socket of a group
     #[command(hide = true)]
-    Worker,
+    Worker {
+        /// Socket of the runner that started this process as a rank
+        #[arg(long, value_name = "PATH")]
+        group: Option<PathBuf>,
+    },
 }

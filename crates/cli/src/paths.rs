@@ -229,21 +229,21 @@ pub(crate) fn data_read(inputs: &RunInputs, plan: &Plan) -> Vec<DataRead> {
     workloads.into_iter().map(read).collect()
 }
 
-/// Rejects a resumed run unless `--peer` repeats the recorded command, because the folder may come from an untrusted source.
-fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result<()> {
+/// Rejects a resumed run unless `option` repeats the recorded command, because the folder may come from an untrusted source.
+fn check_command(folder: &Path, option: &str, recorded: &[String], given: Option<&str>) -> Result<()> {
     let given: Vec<&str> = given.unwrap_or_default().split_whitespace().collect();
     if given == recorded {
         return Ok(());
     }
     let folder = folder.display();
     match recorded.is_empty() {
-        true => bail!("cannot use `--peer`: `{folder}` was started without a peer"),
+        true => bail!("cannot use `{option}`: `{folder}` was started without it"),
         false => {
             let command = recorded.join(" ");
             bail!(
-                "`{folder}` was started with a peer, so resuming would run this command: {command}\n  \
+                "`{folder}` was started with `{option}`, so resuming would run this command: {command}\n  \
                  hint: if you trust the command, pass `{}`",
-                command_line(&["--peer", &command])
+                command_line(&[option, &command])
             )
         }
     }
@@ -271,7 +271,8 @@ pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<(
             format!("`{}`", settings.backend),
         );
     }
-    check_peer(folder, &settings.peer, arguments.peer.as_deref())?;
+    check_command(folder, "--peer", &settings.peer, arguments.peer.as_deref())?;
+    check_command(folder, "--mpirun", &settings.mpirun, arguments.mpirun.as_deref())?;
     let columns = selection.columns.names();
     if columns != ColumnNames::default() && columns != settings.inputs.columns {
         return differs(

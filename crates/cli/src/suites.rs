@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
+use mantissa_collectives::mpi_library;
 use mantissa_core::{Backend, Plan, Profile, nearest};
 use mantissa_suite::{PlanOptions, Suite, Sweep, load, parse_override, plan};
 
@@ -17,6 +18,8 @@ use crate::{
 
 /// Folder of the suites.
 const FOLDER: &str = "suites";
+/// Folder of the suites about several devices, which need MPI.
+const PARALLEL: &str = "suites/parallel";
 
 /// A suite and its file.
 pub(crate) struct SuiteFile {
@@ -80,7 +83,11 @@ pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<SuiteFile>> {
 /// Returns the suites that the command line selects.
 pub(crate) fn select(selection: &Selection) -> Result<Vec<SuiteFile>> {
     if selection.all {
-        return read(files()?);
+        let mut files = files()?;
+        if mpi_library().is_none() {
+            files.retain(|file| !file.starts_with(PARALLEL));
+        }
+        return read(files);
     }
     if selection.suites.is_empty() {
         bail!("no suite given\n  hint: pass suite files or `--all`; `mantissa list` lists the suites");

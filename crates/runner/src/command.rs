@@ -84,6 +84,9 @@ impl Commands {
         if !settings.peer.is_empty() {
             option("--peer", settings.peer.join(" "));
         }
+        if !settings.mpirun.is_empty() && cell.setting.devices() > 1 {
+            option("--mpirun", settings.mpirun.join(" "));
+        }
         command_line(&words)
     }
 }

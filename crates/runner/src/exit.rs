@@ -16,17 +16,20 @@ pub enum WorkerExit {
     BadRequest = 67,
     /// The samples could not be written.
     NotWritten = 68,
+    /// The rank sent a final message without a result. `mpirun` then ends the other ranks.
+    RankFailed = 69,
 }
 
 impl WorkerExit {
     /// Every exit code.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Done,
         Self::OutOfMemory,
         Self::Panicked,
         Self::Orphaned,
         Self::BadRequest,
         Self::NotWritten,
+        Self::RankFailed,
     ];
 
     pub(crate) fn meaning(self) -> &'static str {
@@ -37,6 +40,7 @@ impl WorkerExit {
             Self::Orphaned => "the worker lost the connection to its parent",
             Self::BadRequest => "the worker received a malformed request",
             Self::NotWritten => "the worker cannot write the samples",
+            Self::RankFailed => "the rank failed",
         }
     }
 }

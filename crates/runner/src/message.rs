@@ -55,7 +55,15 @@ pub enum Job {
     },
 }
 
-/// Message of a worker, one line of its standard output. Lines that are not messages are output of libraries.
+/// First line of a rank, which it sends to the socket of the runner. The runner then sends the [`Request`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Number of the rank.
+    pub rank: usize,
+}
+
+/// Message of a worker, one line of its standard output or, from a rank, of its socket. Lines that are not messages are output of
+/// libraries.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {

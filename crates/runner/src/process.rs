@@ -3,9 +3,11 @@
 mod child;
 mod crash;
 mod output;
+mod program;
+#[cfg(target_os = "linux")]
+mod ranks;
 
 use std::{
-    fs::File,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -13,19 +15,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Status, open_own_program};
+use mantissa_core::{Backend, Status};
 use tempfile::TempDir;
 
 use self::{
     child::{KILL_TIMEOUT, Worker},
     crash::{ProcessEnd, classify},
     output::{OutputLine, WorkerOutput, parse_line, spawn_reader},
+    program::Program,
 };
 use crate::{
     RunError, Stop,
     executor::{CellResult, Executor},
     exit::{WorkerExit, oom_kills},
-    message::Request,
+    message::{Job, Request},
     progress::ProgressUpdate,
 };
 
@@ -40,61 +43,45 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 /// use memory.
 const VULKAN_STACK: usize = 64 << 20;
 
+/// Environment variable with the number of threads of a worker.
+const THREADS: &str = "RAYON_NUM_THREADS";
+
 /// Polling interval for a stop request and for the exit of the worker, while no message arrives.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// First polling interval.
 const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Executor that runs each cell as the process `<program> worker`.
+/// Executor that runs each cell as the process `<program> worker`, or as one such process per rank.
 pub(crate) struct Workers {
     program: Program,
+    /// Command that starts ranks. If empty, `mpirun`.
+    mpirun: Vec<String>,
     stop: Stop,
-}
-
-/// Program that stays the same during a run, even if a build replaces its file.
-struct Program {
-    path: PathBuf,
-    /// Open file of the program at the start of the run. Without one, the system resolves the path at the start of each worker.
-    file: Option<File>,
-}
-
-impl Program {
-    /// Returns a path that executes the open file.
-    fn executable(&self) -> PathBuf {
-        #[cfg(target_os = "linux")]
-        {
-            use std::os::fd::AsRawFd as _;
-            match &self.file {
-                Some(file) => format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into(),
-                None => self.path.clone(),
-            }
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = &self.file;
-            self.path.clone()
-        }
-    }
 }
 
 impl Workers {
     /// Creates workers that run this program.
     pub(crate) fn of_this_program(stop: Stop) -> Result<Self, RunError> {
-        let program = Program {
-            path: std::env::current_exe().map_err(RunError::Worker)?,
-            file: Some(open_own_program().map_err(RunError::Worker)?),
-        };
-        Ok(Self { program, stop })
+        Ok(Self {
+            program: Program::this()?,
+            mpirun: vec![],
+            stop,
+        })
     }
 
     /// Creates workers that run another program, which has to support the same requests.
     pub(crate) fn of(path: PathBuf, stop: Stop) -> Self {
-        let program = Program {
-            file: File::open(&path).ok(),
-            path,
-        };
-        Self { program, stop }
+        Self {
+            program: Program::of(path),
+            mpirun: vec![],
+            stop,
+        }
+    }
+
+    /// Replaces the command that starts ranks. If empty, `mpirun`.
+    pub(crate) fn with_mpirun(self, mpirun: Vec<String>) -> Self {
+        Self { mpirun, ..self }
     }
 
     fn spawn(
@@ -105,7 +92,7 @@ impl Workers {
     ) -> Result<Child, RunError> {
         let mut command = Command::new(self.program.executable());
         #[cfg(unix)]
-        std::os::unix::process::CommandExt::arg0(&mut command, &self.program.path);
+        std::os::unix::process::CommandExt::arg0(&mut command, self.program.path());
         command
             .arg("worker")
             .stdin(Stdio::piped())
@@ -115,6 +102,9 @@ impl Workers {
         // Killing the group also ends child processes of the worker.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        if let Some(threads) = request.cell.setting.threads() {
+            command.env(THREADS, threads.to_string());
+        }
         if let Some(uuid) = &request.gpu {
             // The worker must compute on the sampled device, in whatever order CUDA lists devices.
             command.env("CUDA_VISIBLE_DEVICES", uuid);
@@ -160,6 +150,9 @@ impl Workers {
         timeout: Duration,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
+        if request.job == Job::Measure && request.cell.setting.devices() > 1 {
+            return self.run_ranks(request, timeout, on_progress);
+        }
         let oom_kills_before = oom_kills();
         // The temporary files of the peer's framework are removed after the worker ends, for whatever reason.
         let with_peer = !request.peer.is_empty();
@@ -167,13 +160,22 @@ impl Workers {
             .then(tempfile::tempdir)
             .transpose()
             .map_err(RunError::Worker)?;
-        // Libraries need a current directory. If it does not exist, use a temporary folder. This folder then
-        // contains the cache, so other users must not be able to write to it.
-        let current = std::env::current_dir().is_err().then(tempfile::tempdir);
-        let current = current.transpose().map_err(RunError::Worker)?;
+        let current = current_folder()?;
         let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
         let worker = Worker(self.spawn(request, scratch, current)?);
         self.supervise(worker, timeout, oom_kills_before, on_progress)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn run_ranks(
+        &self,
+        _request: &Request,
+        _timeout: Duration,
+        _on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError> {
+        let reason = "training on several devices is implemented only for Linux";
+        let finished = crate::Finished::without_result(Status::Skipped, reason);
+        Ok((CellResult::Finished(Box::new(finished)), vec![]))
     }
 
     /// Reads the output of a worker until the worker exits or has to be killed. Returns its final message, or,
@@ -202,12 +204,12 @@ impl Workers {
                 Ok(line) => {
                     let advance = received.handle(line);
                     if advance.is_some() {
-                        received.poll_memory(&worker.0);
+                        received.poll_memory(worker.0.id());
                     }
                     on_progress(advance);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    received.poll_memory(&worker.0);
+                    received.poll_memory(worker.0.id());
                     on_progress(None);
                 }
             }
@@ -235,9 +237,7 @@ impl Workers {
             // A final message sent before the kill counts.
             received.final_message.get_or_insert(CellResult::Stopped);
         }
-        let killed_for_memory = oom_kills_before
-            .zip(oom_kills())
-            .is_some_and(|(before, now)| now > before);
+        let killed_for_memory = killed_for_memory(oom_kills_before);
         let process_end = exit.map_or(ProcessEnd::CannotBeKilled, ProcessEnd::of);
         if received.final_message.is_none() && process_end == ProcessEnd::Code(WorkerExit::NotWritten as i32)
         {
@@ -271,6 +271,18 @@ impl Workers {
         });
         Ok((ended, received.output.bytes.into()))
     }
+}
+
+/// Returns a temporary folder if the current directory does not exist, because libraries need one. The folder then
+/// contains the cache, so other users must not be able to write to it.
+fn current_folder() -> Result<Option<TempDir>, RunError> {
+    let folder = std::env::current_dir().is_err().then(tempfile::tempdir);
+    folder.transpose().map_err(RunError::Worker)
+}
+
+/// Returns true if the kernel killed a process for lack of memory since [`oom_kills`] returned `before`.
+fn killed_for_memory(before: Option<u64>) -> bool {
+    before.zip(oom_kills()).is_some_and(|(before, now)| now > before)
 }
 
 #[cfg(all(test, unix))]

@@ -33,6 +33,8 @@ pub fn prepare_rerun(
             earlier.display()
         )));
     }
+    // The command that starts ranks is not trusted either. The default replaces it.
+    settings.mpirun.clear();
     plan.cells.retain(|planned| cells.contains(&planned.cell.id));
     settings.repeats = 1;
     settings.suite_repeats.clear();

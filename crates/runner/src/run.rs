@@ -231,6 +231,7 @@ fn execute(
         Some(program) => Workers::of(program, stop.clone()),
         None => Workers::of_this_program(stop.clone())?,
     };
+    workers = workers.with_mpirun(folder.settings.mpirun.clone());
     let schedule = Schedule::new(&mut folder, fingerprints, stop).with_inputs(input_hashes);
     let stopped = schedule.run(&mut workers, progress)?;
     let skipped_suites = SkippedSuite::all(&folder.plan, folder.ledger());

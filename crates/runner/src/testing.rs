@@ -66,6 +66,7 @@ pub(crate) fn settings() -> RunSettings {
         suite_repeats: BTreeMap::new(),
         suites: BTreeMap::new(),
         peer: vec![],
+        mpirun: vec![],
         directory: None,
         policy: Policy::default(),
     }

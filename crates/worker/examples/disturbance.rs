@@ -82,7 +82,14 @@ fn main() -> ExitCode {
     };
     let mut observer = start();
     while observer.reading_count() < readings {
-        mantissa_workloads::run(&cell, &inputs, None, &mut observer).expect("the training runs on the CPU");
+        mantissa_workloads::run(
+            &cell,
+            &inputs,
+            None,
+            &mut mantissa_collectives::Single,
+            &mut observer,
+        )
+        .expect("the training runs on the CPU");
     }
     observer.print("training steps");
     // Ignore an error, because a leftover folder has only a few kilobytes.

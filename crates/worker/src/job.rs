@@ -2,6 +2,7 @@
 
 use std::{fs, io};
 
+use mantissa_collectives::Group;
 use mantissa_core::{CheckedOperation, Status, error_with_causes};
 use mantissa_runner::{Finished, Job, Message, Request, is_out_of_memory, oom_kills};
 use mantissa_telemetry::{GpuSource, HostMemory, Sampler, Source};
@@ -19,8 +20,12 @@ use crate::{
 /// Name of the file of trained weights, next to the raw samples.
 const WEIGHTS_FILE: &str = "weights.safetensors";
 
-/// Executes the job and returns the final message.
-pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Result<Message> {
+/// Executes the job and returns the final message. Only rank 0 of `group` writes files and returns measurements.
+pub(crate) fn execute(
+    request: &Request,
+    own_model: Option<&OwnModel>,
+    group: &mut dyn Group,
+) -> io::Result<Message> {
     match &request.job {
         Job::Measure => {}
         Job::Compile => return Ok(compile(request, own_model)),
@@ -52,25 +57,30 @@ pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Re
     let sampler = Sampler::start(sources);
     // Setting the handle fails only if it is already set. It is not, because a process runs only one cell.
     let _ = TRACE_HANDLE.set(sampler.handle());
-    let weights_file = request.save_weights.then(|| request.samples.join(WEIGHTS_FILE));
+    let is_first = group.rank() == 0;
+    let weights_file = (request.save_weights && is_first).then(|| request.samples.join(WEIGHTS_FILE));
     if weights_file.is_some() {
         fs::create_dir_all(&request.samples)?;
     }
     let mut observer = CellObserver::new(sampler, &PROGRESS, weights_file);
     let result = match peer {
         Some(peer) => peer::run(&request.cell, &request.inputs, peer, &mut observer),
-        None => mantissa_workloads::run(&request.cell, &request.inputs, own_model, &mut observer),
+        None => mantissa_workloads::run(&request.cell, &request.inputs, own_model, group, &mut observer),
     };
     let observations = observer.end();
     let finished = match result {
-        Ok(outcome) => finish(request, outcome, observations)?,
+        Ok(outcome) if is_first => finish(request, outcome, observations)?,
+        Ok(_) => Finished {
+            reason: None,
+            ..Finished::without_result(Status::Ok, "")
+        },
         Err(error @ (WorkloadError::Data(_) | WorkloadError::Weights(_))) => {
             return Ok(Message::Refused(error_with_causes(&error)));
         }
         Err(error @ WorkloadError::Unavailable(_)) => {
             Finished::without_result(Status::Skipped, &error_with_causes(&error))
         }
-        Err(error @ WorkloadError::Device(_)) => {
+        Err(error @ (WorkloadError::Device(_) | WorkloadError::Ranks(_))) => {
             let reason = error_with_causes(&error);
             // The operating system reports that it killed a process for lack of memory, but not which one. This process is still running, so
             // the killed process is assumed to be the peer.

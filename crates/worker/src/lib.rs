@@ -2,6 +2,7 @@
 
 mod cell_result;
 mod engine;
+mod group;
 mod heap;
 mod job;
 mod messages;

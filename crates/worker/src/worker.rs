@@ -1,22 +1,35 @@
 //! Worker process: reads a request, executes its job and reports to the parent.
 
-use std::io;
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
-use mantissa_core::Backend;
-use mantissa_runner::{Request, WorkerExit};
+use mantissa_core::{Backend, Status};
+use mantissa_runner::{Finished, Message, Request, WorkerExit, connect_rank};
 use mantissa_telemetry::keep_freed_memory;
 use mantissa_workloads::OwnModel;
 
-use crate::{job::execute, messages::send, panic_hook::exit_on_panic, progress::start_heartbeat};
+use crate::{
+    group::join_group,
+    job::execute,
+    messages::{send, use_connection},
+    panic_hook::exit_on_panic,
+    progress::start_heartbeat,
+};
 
-/// Runs the request on standard input. `own_model` is the model of the user's program. Prints only messages on standard output.
-pub fn worker(own_model: Option<&OwnModel>) -> WorkerExit {
+/// Runs the request on standard input, and prints only messages on standard output. As a rank, reads the request from the socket `group` and
+/// sends the messages to it. `own_model` is the model of the user's program.
+pub fn worker(own_model: Option<&OwnModel>, group: Option<&Path>) -> WorkerExit {
     exit_on_panic();
     // Set the process name, because Linux names a process that is started through a file descriptor after the descriptor's number. Ignore
     // an error: systems without `/proc/self/comm` set the correct name.
     let _ = std::fs::write("/proc/self/comm", "mantissa");
-    let request: Request = match serde_json::from_reader(io::stdin().lock()) {
-        Ok(request) => request,
+    let request = match read_request(group) {
+        Ok((request, connection)) => {
+            connection.into_iter().for_each(use_connection);
+            request
+        }
         Err(error) => {
             eprintln!("{error}");
             return WorkerExit::BadRequest;
@@ -28,21 +41,59 @@ pub fn worker(own_model: Option<&OwnModel>) -> WorkerExit {
         keep_freed_memory();
     }
     // Use a new thread, because the parent can choose its stack size (`RUST_MIN_STACK`), but not that of the main thread.
-    let own_model = own_model.cloned();
+    let (own_model, is_rank) = (own_model.cloned(), group.is_some());
     let thread = std::thread::spawn(move || {
         join_thread_pool();
-        match execute(&request, own_model.as_ref()) {
-            Ok(message) => {
-                send(&message);
-                WorkerExit::Done
-            }
+        let message = match run(&request, own_model.as_ref(), is_rank) {
+            Ok(message) => message,
             Err(error) => {
                 eprintln!("`{}`: {error}", request.samples.display());
-                WorkerExit::NotWritten
+                return WorkerExit::NotWritten;
             }
+        };
+        send(&message);
+        match is_rank && !has_result(&message) {
+            // `mpirun` ends the other ranks, which may wait for this one.
+            true => WorkerExit::RankFailed,
+            false => WorkerExit::Done,
         }
     });
     thread.join().unwrap_or(WorkerExit::Panicked)
+}
+
+/// Connection to the runner, for messages.
+type Connection = Box<dyn Write + Send>;
+
+fn read_request(group: Option<&Path>) -> io::Result<(Request, Option<Connection>)> {
+    match group {
+        None => Ok((serde_json::from_reader(io::stdin().lock())?, None)),
+        Some(socket) => connect_rank(socket).map(|(request, connection)| (request, Some(connection))),
+    }
+}
+
+/// Runs the request and returns the final message.
+fn run(request: &Request, own_model: Option<&OwnModel>, is_rank: bool) -> io::Result<Message> {
+    let failed = |reason: &str| {
+        let finished = Finished::without_result(Status::Failed, reason);
+        Message::Finished(Box::new(finished))
+    };
+    let mut group = match join_group(request, is_rank) {
+        Ok(group) => group,
+        Err(error) => return Ok(failed(&error.to_string())),
+    };
+    let message = execute(request, own_model, &mut *group)?;
+    // `finish` waits for all ranks, so a rank that failed must not call it.
+    if has_result(&message)
+        && let Err(error) = group.finish()
+    {
+        return Ok(failed(&error.to_string()));
+    }
+    Ok(message)
+}
+
+/// Returns true if a final message contains a result.
+fn has_result(message: &Message) -> bool {
+    matches!(message, Message::Finished(finished) if matches!(finished.status, Status::Ok | Status::Diverged))
 }
 
 /// Adds this thread to the pool that computes operations on the CPU. Passing a small operation to another thread and waiting for it takes

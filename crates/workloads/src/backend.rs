@@ -1,6 +1,7 @@
 //! Runs cells on the devices of their settings.
 
 use burn::tensor::Device;
+use mantissa_collectives::{Group, Single};
 use mantissa_core::{Backend, Cell, Event, EventKind, Format, Model, Setting, Task};
 use mantissa_precision::{Compute, Probed, device, probe};
 
@@ -18,7 +19,8 @@ pub use mantissa_precision::device::{available, device_name, device_uuid, format
 /// Version of burn that this build runs on.
 pub const BURN_VERSION: &str = "0.22.1";
 
-/// Runs a cell on the backend of its setting. If the cell requests the user's model, runs `own_model`.
+/// Runs a cell on the backend of its setting. If the cell requests the user's model, runs `own_model`. This process is one rank of the
+/// group; on GPUs, it is the only one.
 ///
 /// # Errors
 /// An input file is invalid, the machine does not support the setting, or the device failed.
@@ -26,11 +28,14 @@ pub fn run(
     cell: &Cell,
     inputs: &Inputs,
     own_model: Option<&OwnModel>,
+    group: &mut dyn Group,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let backend = cell.setting.backend();
     if backend == Backend::Flex {
-        return on_device(cell, inputs, own_model, observer);
+        available(backend).map_err(WorkloadError::device)?;
+        let device = device::open(backend, cell.setting.fusion());
+        return probe_and_run(cell, inputs, own_model, &device, group, observer);
     }
     // Load the kernels first: this must precede the first use of the GPU, and detecting the GPU may already use it.
     let kernel_cache = device::load_kernels(&kernel_folder(backend, &inputs.cache));
@@ -50,7 +55,7 @@ pub fn run(
     })
 }
 
-/// Runs a cell on the device of its setting.
+/// Runs a cell on the device of its setting, as the only rank.
 pub(crate) fn on_device(
     cell: &Cell,
     inputs: &Inputs,
@@ -63,7 +68,7 @@ pub(crate) fn on_device(
     available(backend).map_err(WorkloadError::device)?;
     let device = device::open(backend, setting.fusion());
     device::run_on_stream_thread(&device, || {
-        probe_and_run(cell, inputs, own_model, &device, observer)
+        probe_and_run(cell, inputs, own_model, &device, &mut Single, observer)
     })
 }
 
@@ -73,6 +78,7 @@ fn probe_and_run(
     inputs: &Inputs,
     own_model: Option<&OwnModel>,
     device: &Device,
+    group: &mut dyn Group,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let (setting, backend) = (&cell.setting, cell.setting.backend());
@@ -85,8 +91,8 @@ fn probe_and_run(
     }
     let probed = probe_matmuls(cell, Compute::of(setting), device).map_err(WorkloadError::device)?;
     let mut outcome = match (cell.workload.model(), own_model) {
-        (Some(Model::Own), Some(own_model)) => own_model.run(cell, inputs, device, observer)?,
-        _ => built_in(cell, inputs, device, observer)?,
+        (Some(Model::Own), Some(own_model)) => own_model.run(cell, inputs, device, group, observer)?,
+        _ => built_in(cell, inputs, device, group, observer)?,
     };
     outcome.executed = probed.with_later_launches();
     Ok(outcome)
@@ -97,10 +103,11 @@ fn built_in(
     cell: &Cell,
     inputs: &Inputs,
     device: &Device,
+    group: &mut dyn Group,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     match &cell.workload.task {
-        Task::Train(task) => train::train(cell, task, inputs, device, observer, BuiltIn),
+        Task::Train(task) => train::train(cell, task, inputs, device, group, observer, BuiltIn),
         Task::Evaluate(task) => evaluate::evaluate(cell, task, inputs, device, observer, BuiltIn),
         Task::Generate(task) => generate::generate(cell, task, inputs, device, observer),
         Task::Kernel(task) => kernel::kernel(cell, task, device, observer),

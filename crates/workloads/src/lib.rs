@@ -33,8 +33,8 @@ use mantissa_core::Phase;
 use mantissa_inputs::{Inputs, data};
 pub use mantissa_precision::Launches;
 pub use outcome::{
-    AllocatorBytes, Cause, Cublas, MemoryParts, NumericError, Observer, Outcome, Progress, ReadWeights,
-    Share, TaskMeasurements, Traffic, WorkloadError,
+    AllocatorBytes, Cause, Communication, Cublas, MemoryParts, NumericError, Observer, Outcome, Progress,
+    ReadWeights, ReductionAccuracy, Share, TaskMeasurements, Traffic, WorkloadError,
 };
 pub use precompile::precompile;
 pub use user_workload::{Examples, OwnModel, UserWorkload};

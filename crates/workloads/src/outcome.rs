@@ -98,6 +98,31 @@ fn device_error(error: impl Display) -> WorkloadError {
     WorkloadError::device(error.to_string())
 }
 
+/// Communication of a training with several devices, over all optimizer steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Communication {
+    /// Time in which this rank exchanged gradients, losses and counts, including waiting for slower ranks and copying gradients
+    /// between device and host.
+    pub seconds: f64,
+    /// Number of reductions of the gradients.
+    pub reductions: u64,
+    /// Gradient messages of the rank that sent the most bytes; absent if the engine does not count them.
+    pub traffic: Option<mantissa_collectives::Traffic>,
+    /// Accuracy of the sums; absent if the check did not run.
+    pub accuracy: Option<ReductionAccuracy>,
+}
+
+/// Accuracy of the reduction, measured on a sample of the gradients of the first optimizer step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReductionAccuracy {
+    /// 2-norm of the difference to the sum in float64, relative to that sum.
+    pub relative_error: f64,
+    /// Number of reductions of the same values whose result has the bits of the first one, itself included.
+    pub equal: u32,
+    /// Number of these reductions.
+    pub repeats: u32,
+}
+
 /// Proportion: `hits` of `n`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
@@ -183,6 +208,8 @@ pub enum TaskMeasurements {
         non_finite_steps: u64,
         /// Optimizer steps whose gradients were clipped; absent if clipping is off or the number is unknown.
         clipped_steps: Option<u64>,
+        /// Communication with the other devices; absent with one device.
+        communication: Option<Communication>,
         /// Memory breakdown; absent if the allocator does not report its memory.
         memory: Option<MemoryParts>,
         /// Memory estimated from shapes, with the vocabulary and classes of the data; absent for a model with unknown operations.
@@ -338,6 +365,9 @@ pub enum WorkloadError {
     /// The device reported an error.
     #[error("the device failed: {0}")]
     Device(#[source] Cause),
+    /// The ranks of the cell do not belong together, or cannot communicate.
+    #[error("the ranks cannot train together: {0}")]
+    Ranks(#[source] Cause),
 }
 
 impl WorkloadError {
@@ -355,6 +385,10 @@ impl WorkloadError {
 
     pub(crate) fn device(cause: impl Into<Cause>) -> Self {
         Self::Device(cause.into())
+    }
+
+    pub(crate) fn ranks(cause: impl Into<Cause>) -> Self {
+        Self::Ranks(cause.into())
     }
 }
 

@@ -3,7 +3,7 @@
 //! The training loop is that of `suites/articles`: epochs of shuffled micro-batches, a validation after each epoch, and a test at the end.
 //! An optimizer step accumulates the gradients of a group of `accumulate` micro-batches. Each micro-batch contributes its *summed* loss
 //! divided by the number of labels in the group, so that short micro-batches are weighted by their size. An incomplete group at the end of
-//! an epoch also makes a step.
+//! an epoch also makes a step. With several devices, the micro-batches of a group are distributed among the ranks (see `ranks`).
 
 mod batch_order;
 mod checkpointing;
@@ -17,6 +17,7 @@ mod log;
 mod memory;
 mod observe;
 mod outcome;
+mod ranks;
 mod save;
 mod schedule;
 mod sensitivity;
@@ -29,6 +30,7 @@ mod warm_up;
 use std::{path::Path, time::Instant};
 
 use burn::tensor::Device;
+use mantissa_collectives::Group;
 use mantissa_core::{Cell, Precision, TrainTask};
 
 use crate::{
@@ -40,6 +42,7 @@ use crate::{
     timing::wall_clock,
 };
 use evaluate::evaluate;
+use ranks::Ranks;
 use trainer::Trainer;
 
 pub(crate) use batch_order::{learning_rate, order};
@@ -48,12 +51,13 @@ pub(crate) use log::{Log, StepResult};
 pub(crate) use outcome::outcome;
 pub(crate) use warm_up::{first_indices, micro_batch_sizes};
 
-/// Runs a training cell on the model and data of a factory.
+/// Runs a training cell on the model and data of a factory. The process is one rank of the group.
 pub(crate) fn train<F: ModelFactory>(
     cell: &Cell,
     task: &TrainTask,
     inputs: &Inputs,
     device: &Device,
+    group: &mut dyn Group,
     observer: &mut dyn Observer,
     factory: F,
 ) -> Result<Outcome, WorkloadError> {
@@ -65,6 +69,7 @@ pub(crate) fn train<F: ModelFactory>(
         task,
         inputs,
         device,
+        group,
         started,
         observer,
     };
@@ -77,6 +82,7 @@ struct TrainingTask<'a> {
     task: &'a TrainTask,
     inputs: &'a Inputs,
     device: &'a Device,
+    group: &'a mut dyn Group,
     started: Instant,
     observer: &'a mut dyn Observer,
 }
@@ -85,7 +91,8 @@ impl ModelTask for TrainingTask<'_> {
     type Output = Outcome;
 
     fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
-        let trainer = Trainer::new(self.cell, self.task, model, self.inputs, self.device)?;
+        let mut trainer = Trainer::new(self.cell, self.task, model, self.inputs, self.device)?;
+        trainer.ranks = Ranks::new(self.group, &self.cell.setting);
         train_on(trainer, &data, self.inputs, self.started, self.observer)
     }
 }
@@ -104,12 +111,15 @@ fn train_on<M: Network>(
 
     let started = Instant::now();
     progress(observer, device, Phase::WarmUp, 0, 1);
+    trainer.ranks.agree(cell.id.as_str(), &data.source.hash)?;
     trainer.log.events.push(wall_clock(device)?);
     trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
     let memory = memory::measure_parts(&mut trainer, data, observer)?;
     let launches = trainer.launches(data)?;
+    trainer.start_over(inputs)?;
+    trainer.check_reduction(data)?;
     trainer.start_over(inputs)?;
     trainer.run(data, observer)?;
     trainer

@@ -54,6 +54,12 @@ pub(crate) struct RunArguments {
     /// The command starts a program such as `python3 -m mantissa_torch` (see peers/README.md). A resumed run needs the option again.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) peer: Option<String>,
+    /// Start the ranks of a cell with this command [default: mpirun]
+    ///
+    /// Applies to cells with several devices. The command is an Open MPI `mpirun` with options, such as `mpirun --oversubscribe` for more
+    /// ranks than cores. A resumed run needs the option again.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) mpirun: Option<String>,
     /// Write to this run folder [default: reports/<UTC time>-<name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

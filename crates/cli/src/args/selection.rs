@@ -14,6 +14,8 @@ pub(crate) struct Selection {
     #[arg(value_name = "SUITE")]
     pub(crate) suites: Vec<PathBuf>,
     /// Select all suites under `suites/`
+    ///
+    /// Without MPI in this program, those in `suites/parallel` are left out.
     #[arg(long, conflicts_with = "suites")]
     pub(crate) all: bool,
     /// Replace the values of an axis of the suites

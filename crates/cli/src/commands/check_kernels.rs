@@ -34,6 +34,7 @@ pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Res
         suite_repeats: [].into(),
         suites: [].into(),
         peer: vec![],
+        mpirun: vec![],
         directory: None,
         policy: Policy::default(),
     };

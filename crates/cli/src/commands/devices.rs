@@ -1,6 +1,7 @@
 //! `mantissa devices`.
 
 use anyhow::Result;
+use mantissa_collectives::{mpi_library, mpirun};
 use mantissa_runner::{BackendState, backends};
 use mantissa_telemetry::{Device, clock_settings, state, unavailable};
 use mantissa_worker::Burn;
@@ -15,6 +16,7 @@ pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
     let (backends, devices, nvml_error) = (backends(&Burn), state(), unavailable());
     if as_json {
         let value = json!({
+            "mpi": { "library": mpi_library(), "mpirun": mpirun() },
             "backends": backends.iter().map(backend_json).collect::<Vec<_>>(),
             "nvml": { "unavailable": nvml_error, "hint": nvml_error.map(|_| NVML_HINT), "devices": devices.iter().map(device_json).collect::<Vec<_>>() },
         });
@@ -22,6 +24,7 @@ pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
         return Ok(());
     }
     let mut lines: Vec<String> = backends.iter().map(backend_text).collect();
+    lines.push(mpi_text());
     lines.push(match nvml_error {
         Some(reason) => format!("NVML    not available: {reason}\n        hint: {NVML_HINT}"),
         None => format!("NVML    {} devices", devices.len()),
@@ -29,6 +32,19 @@ pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
     lines.extend(devices.iter().map(device_text));
     printer.data(&lines.join("\n"));
     Ok(())
+}
+
+/// Describes the MPI library, which connects the processes of cells with several devices, and its launcher.
+fn mpi_text() -> String {
+    let Some(library) = mpi_library() else {
+        return "MPI     not available: this program was built without the feature `mpi`".to_owned();
+    };
+    // Open MPI adds its package, its revision and a date.
+    let name = library.split(',').next().unwrap_or_default();
+    match mpirun() {
+        Some(path) => format!("MPI     {name}, started with `{}`", path.display()),
+        None => format!("MPI     {name}, but `mpirun` is not in a folder of `PATH`"),
+    }
 }
 
 fn backend_json(state: &BackendState) -> Value {

@@ -62,7 +62,9 @@ pub(crate) fn dispatch(command: Command, own_model: Option<&OwnModel>, printer: 
             printer.data(&serde_json::to_string_pretty(&schema)?);
         }
         Command::About => printer.data(&serde_json::to_string(&mantissa_runner::ProgramInfo::this())?),
-        Command::Worker => return Ok(Exit::Worker(mantissa_worker::worker(own_model))),
+        Command::Worker { group } => {
+            return Ok(Exit::Worker(mantissa_worker::worker(own_model, group.as_deref())));
+        }
     }
     Ok(Exit::Success)
 }

@@ -57,6 +57,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
             suite_repeats: [].into(),
             suites: [].into(),
             peer: vec![],
+            mpirun: vec![],
             directory: None,
             policy: Policy::default(),
         },

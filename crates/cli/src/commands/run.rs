@@ -146,7 +146,8 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
         Some((found.suite.name().to_owned(), repeats))
     };
     let settings = RunSettings {
-        peer: peer(arguments)?,
+        peer: words_of("--peer", "python3 -m mantissa_torch", arguments.peer.as_deref())?,
+        mpirun: words_of("--mpirun", "mpirun --oversubscribe", arguments.mpirun.as_deref())?,
         backend,
         inputs: inputs.given,
         suite_inputs: inputs.by_suite,
@@ -179,12 +180,12 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     }))
 }
 
-/// Splits the command of `--peer` into words. Returns an empty list without the option.
-fn peer(arguments: &RunArguments) -> Result<Vec<String>> {
-    let words = |command: &String| command.split_whitespace().map(str::to_owned).collect();
-    let words: Option<Vec<String>> = arguments.peer.as_ref().map(words);
+/// Splits the command of an option into words. Returns an empty list without the option.
+fn words_of(option: &str, example: &str, command: Option<&str>) -> Result<Vec<String>> {
+    let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
+    let words: Option<Vec<String>> = command.map(words);
     if words.as_ref().is_some_and(Vec::is_empty) {
-        bail!("`--peer` is empty\n  hint: pass a command, e.g. `--peer 'python3 -m mantissa_torch'`");
+        bail!("`{option}` is empty\n  hint: pass a command, e.g. `{option} '{example}'`");
     }
     Ok(words.unwrap_or_default())
 }

@@ -45,6 +45,9 @@ pub struct RunSettings {
     /// Command of the peer, a program that computes with another framework. If empty, burn computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peer: Vec<String>,
+    /// Command that starts the ranks of a cell with several devices. If empty, `mpirun`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mpirun: Vec<String>,
     /// Order, cooldown, retries and handling of a busy GPU.
     #[serde(default)]
     pub policy: Policy,

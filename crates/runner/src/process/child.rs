@@ -24,6 +24,14 @@ impl Worker {
         let _ = self.0.kill();
     }
 
+    /// Requests the exit of the process with SIGTERM. The process must not have been reaped.
+    #[cfg(target_os = "linux")]
+    pub(super) fn terminate(&self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        // An error means that the process has already exited.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+    }
+
     /// Returns true if the process has exited. Does not reap it, so its process id stays reserved.
     pub(super) fn has_exited(&mut self) -> bool {
         #[cfg(unix)]
@@ -80,8 +88,8 @@ impl Drop for Worker {
 }
 
 /// Returns the peak host memory of a process in bytes (Linux only).
-pub(super) fn host_peak(child: &Child) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+pub(super) fn host_peak(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kibibytes * 1024)

@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Read},
-    process::Child,
     sync::mpsc::Sender,
 };
 
@@ -44,8 +43,9 @@ pub(super) struct WorkerOutput {
 }
 
 impl WorkerOutput {
-    pub(super) fn poll_memory(&mut self, worker: &Child) {
-        self.memory.host = host_peak(worker).or(self.memory.host);
+    /// Reads the peak memory of a process.
+    pub(super) fn poll_memory(&mut self, process: u32) {
+        self.memory.host = host_peak(process).or(self.memory.host);
     }
 
     /// Handles a message; returns a progress update. Only the first final message counts.
@@ -74,26 +74,33 @@ impl WorkerOutput {
 }
 
 /// Starts a thread that reads lines until the stream ends and sends each of them, and then `last`.
-pub(super) fn spawn_reader(
+pub(super) fn spawn_reader<T: Send + 'static>(
     stream: Option<impl Read + Send + 'static>,
-    sender: Sender<OutputLine>,
-    parse_line: fn(Vec<u8>) -> OutputLine,
-    last: Option<OutputLine>,
+    sender: Sender<T>,
+    parse_line: impl Fn(Vec<u8>) -> T + Send + 'static,
+    last: Option<T>,
 ) -> std::io::Result<()> {
     let Some(stream) = stream else { return Ok(()) };
-    let read = move || {
-        let mut lines = BufReader::new(stream);
-        let mut line = vec![];
-        let mut next = |line: &mut Vec<u8>| lines.by_ref().take(MAX_MESSAGE_BYTES).read_until(b'\n', line);
-        while next(&mut line).is_ok_and(|bytes| bytes > 0) {
-            if sender.send(parse_line(std::mem::take(&mut line))).is_err() {
-                return;
-            }
-        }
-        // An error means that the receiver is gone, because the end of the worker has been classified.
-        let _ = last.map(|last| sender.send(last));
-    };
+    let read = move || send_lines(BufReader::new(stream), &sender, parse_line, last);
     std::thread::Builder::new().spawn(read).map(drop)
+}
+
+/// Sends each line of a stream, and then `last`. Returns early if the receiver is gone, because the end of the worker has been
+/// classified.
+pub(super) fn send_lines<T>(
+    mut lines: impl BufRead,
+    sender: &Sender<T>,
+    parse_line: impl Fn(Vec<u8>) -> T,
+    last: Option<T>,
+) {
+    let mut line = vec![];
+    let mut next = |line: &mut Vec<u8>| lines.by_ref().take(MAX_MESSAGE_BYTES).read_until(b'\n', line);
+    while next(&mut line).is_ok_and(|bytes| bytes > 0) {
+        if sender.send(parse_line(std::mem::take(&mut line))).is_err() {
+            return;
+        }
+    }
+    let _ = last.map(|last| sender.send(last));
 }
 
 pub(super) fn parse_line(line: Vec<u8>) -> OutputLine {
@@ -107,7 +114,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    fn push(&mut self, line: &[u8]) {
+    pub(super) fn push(&mut self, line: &[u8]) {
         self.bytes.extend(line);
         let excess = self.bytes.len().saturating_sub(MAX_OUTPUT_BYTES);
         self.bytes.drain(..excess);

@@ -69,6 +69,7 @@ pub(super) fn training_outcome(losses: &[f64]) -> Outcome {
         non_finite_steps: 0,
         clipped_steps: None,
         memory: None,
+        communication: None,
         estimated: Some(MemoryEstimate {
             weights: 40,
             optimizer: 80,

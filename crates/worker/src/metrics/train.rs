@@ -2,7 +2,7 @@
 
 use mantissa_analysis::{median, wilson};
 use mantissa_core::{Metric, MetricName, SeriesName, Setting};
-use mantissa_workloads::{Outcome, Share, TaskMeasurements};
+use mantissa_workloads::{Communication, Outcome, Share, TaskMeasurements};
 
 use super::{
     memory_breakdown::{memory_estimates, memory_parts},
@@ -32,6 +32,7 @@ pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome)
         non_finite_steps,
         clipped_steps,
         memory,
+        communication,
         estimated,
         ..
     } = &outcome.measured
@@ -78,9 +79,42 @@ pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome)
     if let Some(clipped) = clipped_steps {
         insert_reading(metrics, MetricName::ClippedSteps, *clipped as f64, "count");
     }
+    if let Some(communication) = communication {
+        insert_communication(metrics, communication, *stepping_seconds);
+    }
     memory_parts(metrics, memory.as_ref());
     memory_estimates(metrics, estimated.as_ref());
     tensor_ranges(metrics, &outcome.samples.ranges);
+}
+
+/// Adds the metrics of the communication with other devices.
+fn insert_communication(metrics: &mut Metrics, communication: &Communication, stepping_seconds: f64) {
+    let per_step = |total: f64| total / communication.reductions as f64;
+    let mut insert = |name, value, method: &str| insert_reading(metrics, name, value, method);
+    let method = "mean over the optimizer steps";
+    insert(
+        MetricName::CommunicationSeconds,
+        per_step(communication.seconds),
+        method,
+    );
+    insert(
+        MetricName::CommunicationShare,
+        communication.seconds / stepping_seconds,
+        method,
+    );
+    if let Some(traffic) = communication.traffic {
+        insert(MetricName::BytesSent, per_step(traffic.bytes as f64), method);
+        insert(MetricName::Messages, per_step(traffic.messages as f64), method);
+    }
+    if let Some(accuracy) = communication.accuracy {
+        let method = format!("of {} reductions", accuracy.repeats);
+        insert(MetricName::EqualReductions, accuracy.equal.into(), &method);
+        let name = MetricName::GradientError;
+        match accuracy.relative_error.is_finite() {
+            true => insert(name, accuracy.relative_error, "first step, against float64"),
+            false => drop(metrics.insert(name, Metric::absent(name, "a sum is not finite"))),
+        }
+    }
 }
 
 fn final_loss(outcome: &Outcome) -> Metric {
@@ -110,7 +144,9 @@ fn final_loss(outcome: &Outcome) -> Metric {
 
 #[cfg(test)]
 mod tests {
+    use mantissa_collectives::Traffic;
     use mantissa_core::TaskKind;
+    use mantissa_workloads::ReductionAccuracy;
 
     use super::*;
     use crate::metrics::testing::{metrics, training_outcome};
@@ -129,6 +165,44 @@ mod tests {
         assert!(
             !metrics.contains_key(&MetricName::SkippedSteps),
             "32-true does not scale the loss"
+        );
+    }
+
+    #[test]
+    fn communication_is_recorded_per_optimizer_step() {
+        let with_error = |relative_error| {
+            let mut outcome = training_outcome(&[0.7, 0.6]);
+            let TaskMeasurements::Train { communication, .. } = &mut outcome.measured else {
+                unreachable!("`training_outcome` is a training")
+            };
+            *communication = Some(Communication {
+                seconds: 2.5,
+                reductions: 5,
+                traffic: Some(Traffic {
+                    messages: 10,
+                    bytes: 2000,
+                }),
+                accuracy: Some(ReductionAccuracy {
+                    relative_error,
+                    equal: 29,
+                    repeats: 30,
+                }),
+            });
+            metrics(TaskKind::Train, &outcome)
+        };
+        let finite = with_error(1e-3);
+        let value = |name| finite[&name].value;
+        assert_eq!(value(MetricName::CommunicationSeconds), Some(0.5));
+        // The steps took 10 s.
+        assert_eq!(value(MetricName::CommunicationShare), Some(0.25));
+        assert_eq!(value(MetricName::BytesSent), Some(400.0));
+        assert_eq!(value(MetricName::Messages), Some(2.0));
+        assert_eq!(value(MetricName::EqualReductions), Some(29.0));
+        assert_eq!(value(MetricName::GradientError), Some(1e-3));
+        let overflowed = &with_error(f64::INFINITY)[&MetricName::GradientError];
+        assert_eq!(
+            (overflowed.value, overflowed.method.as_str()),
+            (None, "a sum is not finite")
         );
     }
 

@@ -8,7 +8,7 @@ use mantissa_precision::{Compute, CublasMatmul};
 use super::{
     cache::{Copies, RotatingCopies},
     error::Formats,
-    operation::{Inputs, Operation},
+    operation::{Inputs, MatmulOperands, Operation},
 };
 use crate::{
     WorkloadError,

@@ -5,11 +5,12 @@ use mantissa_precision::LearningRate;
 
 use super::schedule::groups;
 
-/// Returns the micro-batches of each optimizer step of an epoch.
+/// Returns the micro-batches of each optimizer step of an epoch, for all devices together.
 pub(crate) fn order(cell: &Cell, task: &TrainTask, examples: usize, epoch: u32) -> Vec<Vec<Vec<usize>>> {
-    let (batch, accumulate) = (cell.setting.batch() as usize, cell.setting.accumulate() as usize);
+    let setting = &cell.setting;
+    let per_step = setting.accumulate() as usize * setting.devices() as usize;
     let seed = cell.seed.wrapping_add(u64::from(epoch));
-    groups(examples, batch, accumulate, task.drop_last, seed)
+    groups(examples, setting.batch() as usize, per_step, task.drop_last, seed)
 }
 
 /// Returns the learning rate schedule over `steps` optimizer steps.
@@ -19,7 +20,7 @@ pub(crate) fn learning_rate(cell: &Cell, task: &TrainTask, steps: u64) -> Learni
         task.learning_rate,
         &task.updates,
         setting.learning_rate_scaling(),
-        u64::from(setting.batch()) * u64::from(setting.accumulate()),
+        setting.effective_batch(),
         steps,
     )
 }

@@ -34,7 +34,8 @@ impl<M: Network> Trainer<'_, M> {
                 let begun = Instant::now();
                 let learning_rate = rate.at(self.log.totals.steps);
                 self.optimizer.set_learning_rate(learning_rate);
-                let micro_batches: Vec<_> = group.iter().map(|indices| data.train.batch(indices)).collect();
+                let own = self.ranks.shard(group);
+                let micro_batches: Vec<_> = own.iter().map(|indices| data.train.batch(indices)).collect();
                 let observation_seconds = self.observe(&micro_batches)?;
                 let result = self.step(&micro_batches)?;
                 let seconds = begun.elapsed().as_secs_f64() - observation_seconds;
@@ -52,10 +53,16 @@ impl<M: Network> Trainer<'_, M> {
             if !data.validation.is_empty() {
                 let validation = evaluate(self, &data.validation, observer, Phase::Measure)?;
                 self.log.record_validation(epoch, validation);
+                // Otherwise, the next step would wait for ranks that validate more slowly.
+                self.ranks.barrier()?;
             }
         }
         let totals = &mut self.log.totals;
         totals.train_seconds = started.elapsed().as_secs_f64() - totals.observing_seconds;
+        if let Some((communication, warnings)) = self.ranks.communication(&self.parameters)? {
+            self.log.totals.communication = Some(communication);
+            self.log.events.extend(warnings);
+        }
         Ok(())
     }
 

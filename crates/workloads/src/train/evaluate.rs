@@ -93,6 +93,7 @@ mod tests {
             &task,
             &inputs,
             &Device::flex(),
+            &mut mantissa_collectives::Single,
             &mut ByteCountObserver,
             crate::model_and_data::BuiltIn,
         );

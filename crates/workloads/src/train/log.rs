@@ -6,7 +6,7 @@ use mantissa_core::{Event, EventKind, Samples, Series, SeriesName};
 use mantissa_precision::ScaleChange;
 
 use super::evaluation::Evaluation;
-use crate::Share;
+use crate::{Communication, Share};
 
 /// Log of a training.
 pub(crate) struct Log {
@@ -30,6 +30,7 @@ pub(crate) struct Totals {
     pub windows: Vec<Range<Instant>>,
     pub(super) observing_seconds: f64,
     pub train_seconds: f64,
+    pub(super) communication: Option<Communication>,
     /// Correct predictions of the last epoch.
     pub train: Share,
     pub(super) validation: Share,

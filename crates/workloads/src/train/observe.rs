@@ -154,15 +154,15 @@ fn compare_updates<M: Network>(
 }
 
 /// Model and parameters in one precision: the setting's or the reference's.
-struct PrecisionSide<'a, M: Network> {
-    trainer: &'a Trainer<'a, M>,
+struct PrecisionSide<'b, 'a, M: Network> {
+    trainer: &'b Trainer<'a, M>,
     compute: Compute,
     parameters: ParameterSet,
     working: ParameterSet,
 }
 
-impl<'a, M: Network> PrecisionSide<'a, M> {
-    fn new(trainer: &'a Trainer<'a, M>, compute: Compute, parameters: ParameterSet) -> Self {
+impl<'b, 'a, M: Network> PrecisionSide<'b, 'a, M> {
+    fn new(trainer: &'b Trainer<'a, M>, compute: Compute, parameters: ParameterSet) -> Self {
         Self {
             working: parameters.working(&compute, |name| trainer.model.multiplies(name)),
             trainer,
@@ -174,7 +174,7 @@ impl<'a, M: Network> PrecisionSide<'a, M> {
 
 /// Returns the hidden states after each segment, in both precisions. Compares the outputs of layers segment by segment.
 fn forward<M: Network>(
-    sides: [&PrecisionSide<'_, M>; 2],
+    sides: [&PrecisionSide<'_, '_, M>; 2],
     batch: &Batch<M>,
     mut comparisons: Option<&mut Comparisons>,
 ) -> Result<[Vec<Tensor<2>>; 2], WorkloadError> {
@@ -212,7 +212,7 @@ fn forward<M: Network>(
 
 /// Adds the gradients of `factor` times the summed loss to `sums`, in both precisions. Compares the gradients of hidden states.
 fn backward<M: Network>(
-    sides: [&PrecisionSide<'_, M>; 2],
+    sides: [&PrecisionSide<'_, '_, M>; 2],
     batch: &Batch<M>,
     hidden: [Vec<Tensor<2>>; 2],
     factor: f64,

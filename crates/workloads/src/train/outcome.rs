@@ -49,6 +49,7 @@ pub(crate) fn outcome<P: Part>(
             non_finite_steps: totals.non_finite_steps,
             clipped_steps: log.clip_norm.map(|_| totals.clipped_steps),
             memory,
+            communication: totals.communication,
             estimated: estimate_for(cell, (data.test.words().unwrap_or_default(), data.classes)),
             windows: totals.windows,
         },

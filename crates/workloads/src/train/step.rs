@@ -1,6 +1,6 @@
-//! Optimizer step over a group of micro-batches.
+//! Optimizer step over a group of micro-batches, on one or several ranks.
 
-use burn::tensor::Tensor;
+use burn::tensor::{Element, Tensor, kind::Basic};
 use mantissa_precision::{GradientSum, LossScaler, ParameterSet, micro_batch_momentum};
 
 use super::{checkpointing, forward::Loss, log::StepResult, trainer::Trainer};
@@ -11,14 +11,24 @@ use crate::{
     outcome::{read, sync},
 };
 
+/// Reads vectors from the device and concatenates their values. A rank has none in a step with fewer micro-batches than ranks.
+fn joined<E: Element, K: Basic>(vectors: Vec<Tensor<1, K>>) -> Result<Vec<E>, WorkloadError> {
+    match vectors.is_empty() {
+        true => Ok(vec![]),
+        false => read(Tensor::cat(vectors, 0)),
+    }
+}
+
 /// Momentum of running statistics, as in PyTorch.
 const BATCH_NORM_MOMENTUM: f64 = 0.1;
 
 impl<M: Network> Trainer<'_, M> {
-    /// Runs an optimizer step over the micro-batches of a group and reads the results from the device.
+    /// Runs an optimizer step over the micro-batches of this rank and of the other ranks, and reads the results from the device.
     pub(super) fn step(&mut self, micro_batches: &[Batch<M>]) -> Result<StepResult, WorkloadError> {
-        let labels: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
-        let examples: usize = micro_batches.iter().map(Labelled::examples).sum();
+        let labels = micro_batches.iter().map(|batch| batch.labels().len()).sum();
+        let examples = micro_batches.iter().map(Labelled::examples).sum();
+        let [labels, examples, all_micro_batches] =
+            self.ranks.sum([labels, examples, micro_batches.len()])?;
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
         let mut gradients = GradientSum::new(self.parameters.len());
         let (mut losses, mut hits) = (vec![], vec![]);
@@ -26,14 +36,18 @@ impl<M: Network> Trainer<'_, M> {
         super::warm_up::record_step(micro_batches.len(), self.optimizer.state().next().is_some());
         let working = self.working();
         let share = 1.0 / labels as f64;
-        for batch in micro_batches {
+        let first = self.micro_batches;
+        for (index, batch) in micro_batches.iter().enumerate() {
+            // The dropout masks of a micro-batch do not depend on its rank.
+            self.micro_batches = first + self.ranks.position(index) as u64;
             let loss = self.backward(&working, batch, share * scale, &mut gradients);
             losses.push(loss.summed.inner());
             hits.push(loss.hits);
             self.update_running_statistics(loss.moments, micro_batches.len());
-            self.micro_batches += 1;
         }
+        self.micro_batches = first + all_micro_batches as u64;
         drop(working);
+        let gradients = self.ranks.reduce(gradients, &self.parameters, self.device)?;
         let (optimizer, parameters) = (&mut self.optimizer, &mut self.parameters);
         let change = match &mut self.scaler {
             Some(scaler) => {
@@ -46,12 +60,14 @@ impl<M: Network> Trainer<'_, M> {
             }
         };
         sync(self.device)?;
-        let losses: Vec<f64> = read(Tensor::cat(losses, 0))?;
+        let losses: Vec<f64> = joined(losses)?;
         let norm = self.optimizer.take_norm().map(read).transpose()?;
-        let hits: Vec<i64> = read(Tensor::cat(hits, 0))?;
+        let hits: Vec<i64> = joined(hits)?;
+        let losses = self.ranks.losses(losses)?;
+        let [hits] = self.ranks.sum([hits.iter().sum::<i64>() as usize])?;
         Ok(StepResult {
             loss: share * losses.iter().sum::<f64>(),
-            hits: hits.iter().sum::<i64>() as u64,
+            hits: hits as u64,
             labels: labels as u64,
             examples: examples as u64,
             scale: change,

@@ -4,7 +4,7 @@ use burn::tensor::Device;
 use mantissa_core::{Cell, Event, EventKind, OptimizerKind, TrainTask};
 use mantissa_precision::{Compute, LossScaler, Optimizer, OptimizerSettings, ParameterSet};
 
-use super::log::Log;
+use super::{log::Log, ranks::Ranks};
 use crate::{
     Inputs, WorkloadError,
     initial_state::{InitialState, Purpose, initial_state},
@@ -25,13 +25,15 @@ pub(super) struct Trainer<'a, M: Network = DistilBert> {
     pub(super) optimizer: Optimizer,
     pub(super) scaler: Option<LossScaler>,
     pub(super) compute: Compute,
-    /// Number of processed micro-batches.
+    pub(super) ranks: Ranks<'a>,
+    /// Number of micro-batches that all ranks have processed.
     pub(super) micro_batches: u64,
     pub(super) device: &'a Device,
     pub(super) log: Log,
 }
 
 impl<'a, M: Network> Trainer<'a, M> {
+    /// Creates a trainer that is not connected to other ranks.
     pub(super) fn new(
         cell: &'a Cell,
         task: &'a TrainTask,
@@ -56,6 +58,7 @@ impl<'a, M: Network> Trainer<'a, M> {
             settings,
             scaler: scaler(cell, task),
             compute: Compute::of(&cell.setting),
+            ranks: Ranks::single(&cell.setting),
             micro_batches: 0,
             initial_running: state.running.clone(),
             running: state.running,

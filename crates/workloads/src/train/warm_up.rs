@@ -10,6 +10,9 @@ use crate::{
     outcome::sync,
 };
 
+/// Loss scale of the warm-up: gradients are unscaled as in training, but do not overflow.
+pub(super) const WARM_UP_LOSS_SCALE: f64 = 2.0;
+
 impl<M: Network> Trainer<'_, M> {
     /// Replaces the optimizer with a new one whose learning rate is 0, which does not change the parameters as long as gradients are
     /// finite.
@@ -22,11 +25,13 @@ impl<M: Network> Trainer<'_, M> {
     }
 
     /// Runs every batch shape of the training with a learning rate of 0. Each training shape runs twice, so that steps with and without optimizer
-    /// state are warmed up. With gradient accumulation, a step has two micro-batches. The loss scale is a constant 2, so that gradients are
-    /// unscaled as in training, but do not overflow.
+    /// state are warmed up. With gradient accumulation, a step has two micro-batches.
     pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         self.disable_learning();
-        self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));
+        self.scaler = self
+            .scaler
+            .as_ref()
+            .map(|_| LossScaler::constant(WARM_UP_LOSS_SCALE));
         let micro_batches = self.cell.setting.accumulate().min(2) as usize;
         let sizes = |part: &M::Part| micro_batch_sizes(part.len(), self.cell.setting.batch() as usize);
         let mut train_sizes = sizes(&data.train);
@@ -60,13 +65,15 @@ impl<M: Network> Trainer<'_, M> {
         observe_launches(self.device, || self.step(&group).map(drop))
     }
 
-    /// Resets the optimizer, the loss scaler, the running statistics and the random generator to their initial state. Initializes the
-    /// parameters again only if the warm-up made them non-finite, because restoring them from a copy would increase the peak memory.
+    /// Resets the optimizer, the loss scaler, the running statistics, the random generator and the counters to their initial state.
+    /// Initializes the parameters again only if the warm-up made them non-finite, because restoring them from a copy would increase the
+    /// peak memory.
     pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
         self.scaler = scaler(self.cell, self.task);
         self.running = self.initial_running.clone();
         self.micro_batches = 0;
+        self.ranks.start_over();
         if !self.parameters.all_finite().map_err(WorkloadError::device)? {
             self.parameters = initial_training_state(&self.model, self.cell, inputs, self.device)?.parameters;
         }

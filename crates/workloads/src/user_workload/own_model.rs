@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use burn::tensor::Device;
+use mantissa_collectives::Group;
 use mantissa_core::{Cell, Task};
 
 use super::{UserWorkload, dataset, gradients, model::UserModel};
@@ -18,17 +19,22 @@ use crate::{
 #[derive(Clone)]
 pub struct OwnModel(Arc<RunWorkload>);
 
-type RunWorkload =
-    dyn Fn(&Cell, &Inputs, &Device, &mut dyn Observer) -> Result<Outcome, WorkloadError> + Send + Sync;
+type RunWorkload = dyn Fn(&Cell, &Inputs, &Device, &mut dyn Group, &mut dyn Observer) -> Result<Outcome, WorkloadError>
+    + Send
+    + Sync;
 
 impl OwnModel {
     /// Wraps a workload.
     pub fn new(workload: impl UserWorkload) -> Self {
         let workload = Arc::new(workload);
-        let run = move |cell: &Cell, inputs: &Inputs, device: &Device, observer: &mut dyn Observer| {
+        let run = move |cell: &Cell,
+                        inputs: &Inputs,
+                        device: &Device,
+                        group: &mut dyn Group,
+                        observer: &mut dyn Observer| {
             let own = UserModel::new(workload.clone(), cell.seed)?;
             match &cell.workload.task {
-                Task::Train(task) => train::train(cell, task, inputs, device, observer, own),
+                Task::Train(task) => train::train(cell, task, inputs, device, group, observer, own),
                 Task::Evaluate(task) => evaluate::evaluate(cell, task, inputs, device, observer, own),
                 Task::Generate(_) | Task::Kernel(_) => {
                     unreachable!("suites accept own models only for training and evaluation")
@@ -43,9 +49,10 @@ impl OwnModel {
         cell: &Cell,
         inputs: &Inputs,
         device: &Device,
+        group: &mut dyn Group,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, WorkloadError> {
-        (self.0)(cell, inputs, device, observer)
+        (self.0)(cell, inputs, device, group, observer)
     }
 }
 
@@ -216,7 +223,8 @@ mod tests {
         }
         let cell = Cell::new("own", workload, setting, 1);
         let own = OwnModel::new(sides);
-        crate::run(&cell, &Inputs::default(), Some(&own), &mut NoProgress)
+        let mut group = mantissa_collectives::Single;
+        crate::run(&cell, &Inputs::default(), Some(&own), &mut group, &mut NoProgress)
     }
 
     #[test]

@@ -1,0 +1,192 @@
+//! Result of a cell with several ranks.
+
+use std::time::{Duration, Instant};
+
+use mantissa_core::Status;
+
+use super::{
+    super::{
+        crash::{ProcessEnd, classify},
+        output::last_lines,
+    },
+    mpirun::{Mpirun, output_of_ranks, reported_end},
+    states::{Failure, Rank, RankStates},
+};
+use crate::{
+    RunError,
+    executor::CellResult,
+    exit::{WorkerExit, is_out_of_memory},
+};
+
+/// Time without a message after which a rank is assumed to be stopped. Ranks send their progress five times a second.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// End of the processes of a cell.
+pub(super) struct ProcessEnds {
+    /// True if the run stops immediately.
+    pub(super) stopped: bool,
+    /// Time limit, if it was reached.
+    pub(super) timeout: Option<Duration>,
+    /// Time at which the ranks were killed.
+    pub(super) killed_at: Instant,
+    /// End of `mpirun`, unless it was killed with the ranks.
+    pub(super) mpirun: Option<ProcessEnd>,
+    /// True if the kernel killed a process for lack of memory.
+    pub(super) killed_for_memory: bool,
+}
+
+/// Returns the result of a cell: that of rank 0, or the first failure of a rank.
+///
+/// # Errors
+/// Rank 0 could not write its samples.
+pub(super) fn result(
+    mpirun: &Mpirun,
+    states: &mut RankStates,
+    ends: &ProcessEnds,
+) -> Result<CellResult, RunError> {
+    if states.is_complete()
+        && let Some(result) = states.ranks[0].received.final_message.take()
+    {
+        return Ok(result);
+    }
+    // A final message sent before the kill counts.
+    if let Some(Failure::Reported(number)) = states.failure
+        && let Some(result) = states.ranks[number].received.final_message.take()
+    {
+        return Ok(with_rank(number, result));
+    }
+    if ends.stopped {
+        return Ok(CellResult::Stopped);
+    }
+    let text = states.output.text();
+    let (rank, (status, reason)) = match &states.failure {
+        Some(Failure::Protocol(problem)) => (0, (Status::Failed, problem.clone())),
+        Some(Failure::Ended(first)) => {
+            let (rank, end) = ended_rank(states, *first, &text);
+            if end == Some(ProcessEnd::Code(WorkerExit::NotWritten as i32)) {
+                return Err(RunError::Samples(last_lines(&output_of_ranks(&text))));
+            }
+            (rank, reason_of_end(&states.ranks[rank], end, ends, &text))
+        }
+        _ => match ends.timeout {
+            Some(timeout) => (
+                0,
+                (
+                    Status::Timeout,
+                    reason_of_timeout(states, timeout, ends.killed_at),
+                ),
+            ),
+            None => (0, reason_of_mpirun(mpirun, states, ends, &text)),
+        },
+    };
+    let reason = match states.are_closed() {
+        true => reason,
+        false => format!("{reason}; a rank cannot be killed, because a driver call does not return"),
+    };
+    let received = &mut states.ranks[rank].received;
+    Ok(CellResult::Died {
+        status,
+        reason,
+        memory: received.memory,
+        events: std::mem::take(&mut received.events),
+    })
+}
+
+/// Adds the number of the rank to the reason of its final message.
+fn with_rank(number: usize, result: CellResult) -> CellResult {
+    let prefixed = |reason: &str| format!("rank {number}: {reason}");
+    match result {
+        CellResult::Finished(mut finished) => {
+            finished.reason = finished.reason.map(|reason| prefixed(&reason));
+            CellResult::Finished(finished)
+        }
+        CellResult::Refused(reason) => CellResult::Refused(prefixed(&reason)),
+        other => other,
+    }
+}
+
+/// Returns the rank that ended first, and its end if `mpirun` reports it. `first` is the rank whose connection closed first. Because
+/// `mpirun` ends the other ranks at once, these connections may close earlier.
+fn ended_rank(states: &RankStates, first: usize, text: &str) -> (usize, Option<ProcessEnd>) {
+    match reported_end(text) {
+        Some((rank, end)) if states.ranks.get(rank).is_some_and(|rank| rank.has_ended) => (rank, Some(end)),
+        _ => (first, None),
+    }
+}
+
+fn reason_of_end(rank: &Rank, end: Option<ProcessEnd>, ends: &ProcessEnds, text: &str) -> (Status, String) {
+    const SIGKILL: i32 = 9;
+    let output = output_of_ranks(text);
+    let started = format!("{rank} ended {}", rank.position());
+    // After the end of `mpirun`, the system kills the ranks.
+    if let Some(end @ ProcessEnd::Signal(_)) = ends.mpirun {
+        let (status, reason) = classify(end, &output, ends.killed_for_memory);
+        return (status, format!("{started}, because `mpirun` ended: {reason}"));
+    }
+    let end = end.or(ends.killed_for_memory.then_some(ProcessEnd::Signal(SIGKILL)));
+    if let Some(end) = end {
+        let (status, reason) = classify(end, &output, ends.killed_for_memory);
+        return (status, format!("{started}: {reason}"));
+    }
+    let status = match output.lines().any(is_out_of_memory) {
+        true => Status::Oom,
+        false => Status::Failed,
+    };
+    let lines = last_lines(&output);
+    let lines = if lines.is_empty() { "no output" } else { &lines };
+    (status, format!("{started}: {lines}"))
+}
+
+/// Describes the ranks that caused a timeout: those that did not connect, otherwise those that are stopped, otherwise the slowest.
+fn reason_of_timeout(states: &RankStates, timeout: Duration, killed_at: Instant) -> String {
+    let silence = |rank: &Rank| {
+        let silence = killed_at.saturating_duration_since(rank.last_heard?);
+        (silence > SILENCE).then_some(silence)
+    };
+    let working = || {
+        let ranks = states.ranks.iter();
+        ranks.filter(|rank| rank.received.final_message.is_none())
+    };
+    let missing = working().filter(|rank| !rank.is_connected());
+    let mut causes: Vec<String> = missing.map(|rank| format!("{rank} did not connect")).collect();
+    causes.extend(working().filter_map(|rank| {
+        let seconds = silence(rank)?.as_secs();
+        Some(format!(
+            "{rank} was last heard from {seconds} s before, {}",
+            rank.position()
+        ))
+    }));
+    if causes.is_empty() {
+        let slowest =
+            working().min_by_key(|rank| rank.progress.map(|progress| (progress.phase, progress.done)));
+        causes.extend(slowest.map(|rank| format!("the slowest, {rank}, was {}", rank.position())));
+    }
+    format!(
+        "killed after {} s, the time limit; {}",
+        timeout.as_secs_f64(),
+        causes.join("; ")
+    )
+}
+
+/// Describes the exit of `mpirun` while ranks were missing or still connected.
+fn reason_of_mpirun(
+    mpirun: &Mpirun,
+    states: &RankStates,
+    ends: &ProcessEnds,
+    text: &str,
+) -> (Status, String) {
+    let missing = states.ranks.iter().find(|rank| !rank.is_connected());
+    let when = match (missing, states.ranks.first()) {
+        (Some(rank), _) => format!("before {rank} connected"),
+        (None, Some(rank)) => format!("while {rank} was {}", rank.position()),
+        (None, None) => String::new(),
+    };
+    let refusal = mpirun.refusal(text);
+    match ends.mpirun {
+        Some(end @ ProcessEnd::Signal(_)) => {
+            let (status, reason) = classify(end, &output_of_ranks(text), ends.killed_for_memory);
+            (status, format!("`mpirun` ended {when}: {reason}"))
+        }
+        _ => (Status::Failed, format!("`mpirun` ended {when}: {refusal}")),
+    }
+}

@@ -1,0 +1,123 @@
+//! Unix socket to which the ranks of a cell connect.
+
+use std::{
+    fs::Permissions,
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::PathBuf,
+    sync::{Arc, mpsc::Sender},
+    thread,
+};
+
+use tempfile::TempDir;
+
+use super::{
+    super::output::{OutputLine, parse_line, send_lines},
+    process::RankProcess,
+};
+use crate::message::{Hello, Request};
+
+/// Maximum length of a hello in bytes.
+const MAX_HELLO_BYTES: u64 = 256;
+
+/// Event of the ranks, as received by the reader threads.
+pub(super) enum RankEvent {
+    /// A rank connected.
+    Connected(Hello, RankProcess),
+    /// A process connected and sent something other than a hello.
+    Malformed(Vec<u8>),
+    /// A rank sent a line or closed its connection.
+    Line(usize, OutputLine),
+    /// `mpirun` or one of the ranks printed a line.
+    Output(Vec<u8>),
+}
+
+/// Listening socket in a temporary folder of this user.
+pub(super) struct Socket {
+    folder: TempDir,
+    listener: UnixListener,
+    /// Line with the request, for each rank.
+    request: Arc<[u8]>,
+}
+
+impl Socket {
+    pub(super) fn open(request: &Request) -> io::Result<Self> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        // Other users must not be able to connect.
+        let private = Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().permissions(private).tempdir()?;
+        let path = path_in(&folder);
+        // The system limits the length of the path to about 100 bytes.
+        let listener = UnixListener::bind(&path)
+            .map_err(|error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display())))?;
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            folder,
+            listener,
+            request: line.into(),
+        })
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        path_in(&self.folder)
+    }
+
+    /// Accepts the waiting connections. A thread of each connection sends its events.
+    pub(super) fn accept(&self, sender: &Sender<RankEvent>) -> io::Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted
+                    ) =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let (request, sender) = (Arc::clone(&self.request), sender.clone());
+            // Errors mean that the rank or the receiver is gone.
+            thread::Builder::new().spawn(move || drop(serve(&stream, &request, &sender)))?;
+        }
+    }
+}
+
+fn path_in(folder: &TempDir) -> PathBuf {
+    folder.path().join("ranks")
+}
+
+/// Reads the hello of a rank, sends it the request, and reads its messages.
+fn serve(mut stream: &UnixStream, request: &[u8], sender: &Sender<RankEvent>) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut line = vec![];
+    reader
+        .by_ref()
+        .take(MAX_HELLO_BYTES)
+        .read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(());
+    }
+    let Ok(hello) = serde_json::from_slice::<Hello>(&line) else {
+        let _ = sender.send(RankEvent::Malformed(line));
+        return Ok(());
+    };
+    // An error means that the process has already exited.
+    let process = RankProcess::of_peer(stream)?;
+    let rank = hello.rank;
+    if sender.send(RankEvent::Connected(hello, process)).is_err() {
+        return Ok(());
+    }
+    // The end of a rank that does not read its request is noticed below.
+    let _ = stream.write_all(request);
+    let parse = |line| RankEvent::Line(rank, parse_line(line));
+    let closed = RankEvent::Line(rank, OutputLine::Closed);
+    send_lines(reader, sender, parse, Some(closed));
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Comparison of the ranks: before a training their programs, cells and data, and after it their parameters and messages.
+
+use std::{io, num::NonZero, thread};
+
+use mantissa_collectives::Traffic;
+use mantissa_core::{Event, EventKind, open_own_program};
+use mantissa_precision::ParameterSet;
+
+use super::Ranks;
+use crate::{Communication, WorkloadError, outcome::read};
+
+impl Ranks<'_> {
+    /// Checks that all ranks run the same program on the same cell and data. Otherwise, they would train different models without an error.
+    pub(in crate::train) fn agree(&mut self, cell: &str, data: &str) -> Result<(), WorkloadError> {
+        if self.size() != self.devices {
+            return Err(WorkloadError::ranks(format!(
+                "the cell has {} devices, but the number of ranks is {}",
+                self.devices,
+                self.size()
+            )));
+        }
+        if self.group.is_none() {
+            return Ok(());
+        }
+        let program = program_hash()
+            .map_err(|error| WorkloadError::ranks(format!("cannot read the program: {error}")))?;
+        for (what, own) in [("program", program.as_str()), ("cell", cell), ("data", data)] {
+            let all = self.gather(own.as_bytes())?;
+            if let Some(other) = all.iter().position(|hash| *hash != all[0]) {
+                return Err(WorkloadError::ranks(format!(
+                    "they differ in the {what}: rank 0 has `{}`, and rank {other} has `{}`",
+                    String::from_utf8_lossy(&all[0]),
+                    String::from_utf8_lossy(&all[other])
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the communication of the training; `None` with one rank. The events are warnings.
+    pub(in crate::train) fn communication(
+        &mut self,
+        parameters: &ParameterSet,
+    ) -> Result<Option<(Communication, Vec<Event>)>, WorkloadError> {
+        if self.group.is_none() {
+            return Ok(None);
+        }
+        let counters = self.counters;
+        let expected = self.gather_traffic(Some(counters.expected))?;
+        let traffic = self.gather_traffic(counters.traffic)?;
+        let mut warnings: Vec<String> = vec![];
+        let threads = self.size() * rayon::current_num_threads();
+        let cores = thread::available_parallelism().map_or(usize::MAX, NonZero::get);
+        if threads > cores {
+            warnings.push(format!(
+                "{threads} threads on {cores} cores: the ranks take turns, so times are not comparable"
+            ));
+        }
+        let both = traffic.iter().flatten().zip(expected.iter().flatten());
+        for (rank, (sent, expected)) in both.enumerate().filter(|(_, (sent, expected))| sent != expected) {
+            warnings.push(format!(
+                "rank {rank} sent {} messages with {} bytes, but with `reduce_algorithm={}` it should send {} with {}",
+                sent.messages, sent.bytes, self.algorithm, expected.messages, expected.bytes
+            ));
+        }
+        let hashes = self.gather(hash_of(parameters)?.as_bytes())?;
+        if let Some(other) = hashes.iter().position(|hash| *hash != hashes[0]) {
+            warnings.push(format!(
+                "after the training, the parameters of rank {other} differ from those of rank 0"
+            ));
+        }
+        let communication = Communication {
+            seconds: counters.seconds,
+            reductions: counters.reductions,
+            accuracy: self.accuracy,
+            traffic: traffic.and_then(|traffic| traffic.into_iter().max_by_key(|sent| sent.bytes)),
+        };
+        let event = |warning| Event::new(EventKind::Warning, warning);
+        Ok(Some((communication, warnings.into_iter().map(event).collect())))
+    }
+
+    /// Returns the messages of each rank; `None` if one of them has none.
+    fn gather_traffic(&mut self, own: Option<Traffic>) -> Result<Option<Vec<Traffic>>, WorkloadError> {
+        let own = own.map(|sent| [sent.messages, sent.bytes].map(u64::to_le_bytes));
+        let all = self.gather(own.as_ref().map_or(&[], |own| own.as_flattened()))?;
+        let decode = |rank: &Vec<u8>| match rank.as_chunks().0 {
+            [messages, bytes] => Some(Traffic {
+                messages: u64::from_le_bytes(*messages),
+                bytes: u64::from_le_bytes(*bytes),
+            }),
+            _ => None,
+        };
+        Ok(all.iter().map(decode).collect())
+    }
+}
+
+/// Returns the hash of this program's file.
+fn program_hash() -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(open_own_program()?)?;
+    Ok(hasher.finalize().to_hex()[..16].to_owned())
+}
+
+/// Returns the hash of all parameter values.
+fn hash_of(parameters: &ParameterSet) -> Result<blake3::Hash, WorkloadError> {
+    let mut hasher = blake3::Hasher::new();
+    for (_, value) in parameters.iter() {
+        hasher.update(bytemuck::cast_slice(&read::<f64, 1, _>(value.clone())?));
+    }
+    Ok(hasher.finalize())
+}
