@@ -174,6 +174,10 @@ impl<'a> Group<'a> {
         }
         for &axis in self.axes.iter().filter(|axis| !left_out.contains(axis)) {
             let value = row.axis(axis);
+            // The axis has no effect in the setting.
+            if value.is_empty() {
+                continue;
+            }
             parts.push(match axis {
                 Axis::Optimizer | Axis::Backend | Axis::Gelu => value,
                 _ => format!("{} {value}", axis.name().replace('_', " ")),
@@ -183,10 +187,14 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Returns `true` if rows differ in an axis.
+/// Returns `true` if rows differ in an axis. Ignores rows in which the axis has no effect.
 fn varies(rows: &[Row<'_>], axis: Axis) -> bool {
-    rows.windows(2)
-        .any(|pair| pair[0].axis(axis) != pair[1].axis(axis))
+    let mut values = rows
+        .iter()
+        .map(|row| row.axis(axis))
+        .filter(|value| !value.is_empty());
+    let first = values.next();
+    values.any(|value| Some(value) != first)
 }
 
 /// Sets the baseline of every row and its ratios to the baseline row of the same seed. The speed verdict of a row is that of its setting.

@@ -37,6 +37,7 @@ mod reference;
 mod render;
 mod row;
 mod row_notes;
+mod scaling;
 mod setting;
 mod shape;
 mod side_by_side;

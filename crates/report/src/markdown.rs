@@ -164,6 +164,7 @@ fn short_section(out: &mut String, suite: &Suite<'_>, tabulated: &Group<'_>, max
         | Column::SpeedUp
         | Column::AccuracyChange
         | Column::PerplexityChange
+        | Column::ScalingEfficiency
         | Column::Verdict => true,
         Column::Metric(MetricName::RelativeError | MetricName::Agreement | MetricName::Perplexity) => true,
         Column::Metric(metric) => Some(*metric) == tabulated.memory || units::ENERGY.contains(metric),

@@ -131,6 +131,7 @@ fn is_error(metric: MetricName) -> bool {
             | MetricName::AccumulationError
             | MetricName::RoundingError
             | MetricName::MagnitudeBias
+            | MetricName::GradientError
     )
 }
 
@@ -143,6 +144,7 @@ fn is_share(metric: MetricName) -> bool {
             | MetricName::TrainAccuracy
             | MetricName::Agreement
             | MetricName::DeviceIdleShare
+            | MetricName::CommunicationShare
     )
 }
 

@@ -34,6 +34,7 @@ mod readable;
 mod repeats;
 #[cfg(target_os = "linux")]
 mod scale;
+mod scaling;
 mod side_by_side;
 mod suite_page;
 mod support;

@@ -167,12 +167,14 @@ fn unverified(group: &Group<'_>) -> Option<String> {
 
 /// Lists the axes that affect speed or memory and have one value in the whole run.
 fn fixed_axes(group: &Group<'_>) -> Option<String> {
-    const PERFORMANCE_AXES: [Axis; 5] = [
+    const PERFORMANCE_AXES: [Axis; 7] = [
         Axis::Batch,
         Axis::Accumulate,
         Axis::Checkpointing,
         Axis::Optimizer,
         Axis::Fusion,
+        Axis::ReduceFormat,
+        Axis::Threads,
     ];
     let row = group.rows.first()?;
     let fixed = PERFORMANCE_AXES.iter().filter(|axis| !group.varies(**axis));

@@ -131,6 +131,7 @@ fn measured_cell(
         | Column::SpeedUp
         | Column::AccuracyChange
         | Column::PerplexityChange
+        | Column::ScalingEfficiency
         | Column::Executed
         | Column::Processes => plain(&field),
     }

@@ -30,8 +30,9 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let selection = Selection::fastest(group, all);
     let settings = &selection.settings[..];
     let subtitle = format!(
-        "{} · micro-batch × accumulation steps = effective batch{}",
+        "{} · micro-batch × accumulation steps{} = effective batch{}",
         group.workload,
+        if has_devices(group) { " × devices" } else { "" },
         selection.subtitle_suffix()
     );
     let title = finding(group, settings).unwrap_or_else(|| suite.info.title.clone());
@@ -57,22 +58,32 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
 
-/// Formats micro-batch × accumulation steps: `4 × 4`.
-fn product(row: &Row<'_>) -> String {
-    format!("{} × {}", row.cell.setting.batch(), row.cell.setting.accumulate())
+/// Returns `true` if a row has several devices.
+fn has_devices(group: &Group<'_>) -> bool {
+    group.rows.iter().any(|row| row.cell.setting.devices() > 1)
+}
+
+/// Formats micro-batch × accumulation steps: `4 × 4`, with a third factor if a row has several devices.
+fn product(group: &Group<'_>, row: &Row<'_>) -> String {
+    let setting = &row.cell.setting;
+    let product = format!("{} × {}", setting.batch(), setting.accumulate());
+    match has_devices(group) {
+        true => format!("{product} × {}", setting.devices()),
+        false => product,
+    }
 }
 
 fn effective(row: &Row<'_>) -> u64 {
-    u64::from(row.cell.setting.batch()) * u64::from(row.cell.setting.accumulate())
+    row.cell.setting.effective_batch()
 }
 
-/// Returns the label of a row without micro-batch, accumulation steps and seed.
+/// Returns the label of a row without micro-batch, accumulation steps, devices and seed.
 fn other_axes(group: &Group<'_>, row: &Row<'_>) -> String {
-    group.label(row, &[Axis::Batch, Axis::Accumulate, Axis::Seed])
+    group.label(row, &[Axis::Batch, Axis::Accumulate, Axis::Devices, Axis::Seed])
 }
 
 fn label(group: &Group<'_>, row: &Row<'_>) -> String {
-    let product = format!("{} = {}", product(row), effective(row));
+    let product = format!("{} = {}", product(group, row), effective(row));
     match other_axes(group, row) {
         others if others.is_empty() => product,
         others => format!("{product} · {others}"),
@@ -134,13 +145,15 @@ fn finding(group: &Group<'_>, settings: &[SettingResult<'_, '_>]) -> Option<Stri
     };
     Some(format!(
         "{others}{} takes {} the time and {} the memory of {}",
-        product(small.row()),
+        product(group, small.row()),
         ratio(small, large, MetricName::TrainSeconds)?,
         ratio(small, large, memory)?,
-        product(large.row())
+        product(group, large.row())
     ))
 }
 
 fn is_alike(group: &Group<'_>, a: &Row<'_>, b: &Row<'_>) -> bool {
-    effective(a) == effective(b) && other_axes(group, a) == other_axes(group, b)
+    effective(a) == effective(b)
+        && a.axis(Axis::Devices) == b.axis(Axis::Devices)
+        && other_axes(group, a) == other_axes(group, b)
 }

@@ -63,7 +63,7 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
     let mut curve = Curve {
         label: group.label(seeds[0].0, &[Axis::Precision, Axis::Seed]),
         colour,
-        samples_per_step: f64::from(setting.batch()) * f64::from(setting.accumulate()),
+        samples_per_step: setting.effective_batch() as f64,
         step_width: 1.0,
         seeds: 0,
         raw: vec![],

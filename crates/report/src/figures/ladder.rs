@@ -23,6 +23,7 @@ fn technique(axis: Axis) -> Axis {
     match axis {
         Axis::Matmul | Axis::Accumulator => Axis::Precision,
         Axis::Accumulate => Axis::Batch,
+        Axis::Reduce | Axis::ReduceAlgorithm | Axis::ReduceFormat | Axis::Threads => Axis::Devices,
         other => other,
     }
 }

@@ -9,6 +9,7 @@ mod captions;
 mod colour_vision;
 pub(crate) mod curves;
 pub(crate) mod datum;
+mod devices;
 pub(crate) mod downsample;
 mod finding;
 pub(crate) mod fonts;
@@ -100,6 +101,7 @@ pub(crate) fn each_figure<E>(
         folded |= add(target, "times", folded, article::draw(suite, group))?;
         folded |= add(target, "ladder", folded, ladder::draw(suite, group))?;
         folded |= add(target, "accumulation", folded, accumulation::draw(suite, group))?;
+        folded |= add(target, "devices", folded, devices::draw(suite, group))?;
         folded |= add(target, "kernel", folded, kernel::draw(suite, group))?;
         folded |= add(target, "quality", folded, quality::draw(suite, group))?;
         folded |= add(target, "speed", folded, speed::draw(suite, group))?;

@@ -68,7 +68,11 @@ pub(super) fn role(group: &Group<'_>, column: Column) -> &'static str {
         Column::AccuracyChange => "change",
         Column::Verdict => "verdict",
         Column::Metric(metric) if Some(metric) == group.memory => "memory",
-        Column::Metric(_) | Column::PerplexityChange | Column::Executed | Column::Processes => "",
+        Column::Metric(_)
+        | Column::PerplexityChange
+        | Column::ScalingEfficiency
+        | Column::Executed
+        | Column::Processes => "",
     }
 }
 
@@ -76,7 +80,9 @@ pub(super) fn role(group: &Group<'_>, column: Column) -> &'static str {
 pub(super) fn unit(column: Column) -> Option<&'static str> {
     match column {
         Column::Metric(metric) => Some(metric.unit().name()),
-        Column::SpeedUp | Column::AccuracyChange | Column::PerplexityChange => Some("1"),
+        Column::SpeedUp | Column::AccuracyChange | Column::PerplexityChange | Column::ScalingEfficiency => {
+            Some("1")
+        }
         Column::Axis(_) | Column::Executed | Column::Processes | Column::Verdict => None,
     }
 }

@@ -180,7 +180,9 @@ fn label(axes: &[Axis], row: &Row<'_>) -> String {
         Axis::Precision | Axis::Matmul | Axis::Optimizer | Axis::Backend | Axis::Gelu => row.axis(*axis),
         _ => format!("{} {}", axis.name().replace('_', " "), row.axis(*axis)),
     };
-    let shown = axes.iter().filter(|axis| **axis != Axis::Matmul || !no_choice);
+    let shown = axes
+        .iter()
+        .filter(|axis| (**axis != Axis::Matmul || !no_choice) && !row.axis(**axis).is_empty());
     shown.map(part).collect::<Vec<_>>().join(" · ")
 }
 

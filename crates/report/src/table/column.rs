@@ -8,6 +8,7 @@ use super::field::Field;
 use crate::{
     Group, Row,
     estimates::is_token_metric,
+    scaling::{Efficiency, efficiency},
     setting::{MIN_EXAMPLES, SettingResult, accuracy_change, certainty},
     units,
 };
@@ -32,6 +33,8 @@ pub(crate) enum Column {
     AccuracyChange,
     /// Change of the perplexity against the baseline of the run, in percent.
     PerplexityChange,
+    /// Speed of several devices relative to as many times the speed of one.
+    ScalingEfficiency,
     /// Requested and executed precision; for row kernels (see [`is_row_kernel`]), the launched kernel.
     Executed,
     /// Number of processes over all seeds.
@@ -69,6 +72,9 @@ impl Column {
             Self::Metric(MetricName::BytesPerSecond) => ("bandwidth", "relative to a copy"),
             Self::Metric(MetricName::RelativeError) => ("relative error", "against float64, by source"),
             Self::Metric(MetricName::DeviceIdleShare) => ("device idle", "waiting for launches"),
+            Self::Metric(MetricName::CommunicationShare) => ("communication", "share of the step"),
+            Self::Metric(MetricName::GradientError) => ("gradient error", "of the sum, against float64"),
+            Self::Metric(MetricName::BytesSent) => ("bytes sent", "per step, busiest device"),
             Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
             Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),
             Self::Metric(MetricName::EnergyIntegralJoules) => ("energy", "sampled power"),
@@ -78,6 +84,7 @@ impl Column {
             Self::Executed => ("operands → accumulator", "requested, executed"),
             Self::AccuracyChange => ("accuracy change", "points, 95 % interval"),
             Self::PerplexityChange => ("perplexity change", "against the baseline of the run"),
+            Self::ScalingEfficiency => ("scaling efficiency", "against one device"),
             Self::Processes => ("processes", ""),
             Self::Verdict => ("verdict", ""),
         };
@@ -95,6 +102,7 @@ impl Column {
             | Self::SpeedUp
             | Self::AccuracyChange
             | Self::PerplexityChange
+            | Self::ScalingEfficiency
             | Self::Processes => Align::Right,
             Self::Executed | Self::Verdict => Align::Left,
         }
@@ -119,6 +127,19 @@ impl Column {
                 Some(change) => Field {
                     text: units::signed_percent(change),
                     sort: Some(change),
+                    ..Field::default()
+                },
+            },
+            Self::ScalingEfficiency => match efficiency(group, setting) {
+                None => Field::absent(),
+                Some(Efficiency::Oversubscribed) => Field {
+                    text: "oversubscribed".to_owned(),
+                    detail: "more threads than cores".to_owned(),
+                    ..Field::default()
+                },
+                Some(Efficiency::Share(share)) => Field {
+                    text: format!("{:.0} %", 100.0 * share),
+                    sort: Some(share),
                     ..Field::default()
                 },
             },

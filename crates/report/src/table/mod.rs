@@ -12,7 +12,7 @@ pub(crate) use published::{published_baseline, published_row, published_speed};
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use self::column::is_row_kernel;
-use crate::{Group, setting::SettingResult, units};
+use crate::{Group, scaling::efficiency, setting::SettingResult, units};
 
 /// Returns the columns of a group: precision and matmul always, varying axes except the seed, and metrics that any row has.
 pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
@@ -50,6 +50,9 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
         MetricName::NonFiniteSteps,
         MetricName::ClippedSteps,
         MetricName::DeviceIdleShare,
+        MetricName::CommunicationShare,
+        MetricName::BytesSent,
+        MetricName::GradientError,
     ];
     let occurring = if_nonzero.into_iter().filter(|metric| group.occurs(*metric));
     columns.extend(occurring.map(Column::Metric));
@@ -58,6 +61,10 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns.extend(energy.map(Column::Metric));
     columns.push(Column::Executed);
     let settings = SettingResult::all(group, |_| true);
+    let efficiencies = settings
+        .iter()
+        .any(|setting| efficiency(group, setting).is_some());
+    columns.extend(efficiencies.then_some(Column::ScalingEfficiency));
     if settings.iter().any(|setting| setting.processes() > 1) {
         columns.push(Column::Processes);
     }
@@ -85,7 +92,7 @@ pub(crate) fn page_columns(group: &Group<'_>) -> Vec<Column> {
         Column::Metric(metric) if Some(*metric) == group.memory => 4,
         Column::Executed => 5,
         Column::Verdict => 6,
-        Column::Metric(_) | Column::Processes => 7,
+        Column::Metric(_) | Column::ScalingEfficiency | Column::Processes => 7,
     });
     columns
 }

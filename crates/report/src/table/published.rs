@@ -40,9 +40,11 @@ impl Column {
                 sort: None,
                 status: true,
             },
-            Self::AccuracyChange | Self::PerplexityChange | Self::Executed | Self::Processes => {
-                Field::absent()
-            }
+            Self::AccuracyChange
+            | Self::PerplexityChange
+            | Self::ScalingEfficiency
+            | Self::Executed
+            | Self::Processes => Field::absent(),
         }
     }
 }

@@ -84,10 +84,7 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
 
 /// Finds rows whose peak memory is lower than that of a row with the same effective batch in fewer, larger micro-batches.
 pub(super) fn accumulation<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    let effective = |row: &Row<'_>| {
-        let setting = &row.cell.setting;
-        u64::from(setting.batch()) * u64::from(setting.accumulate())
-    };
+    let effective = |row: &Row<'_>| row.cell.setting.effective_batch();
     let fewer = |row: &Row<'_>, other: &Row<'_>| {
         other.cell.setting.accumulate() < row.cell.setting.accumulate()
             && effective(row) == effective(other)

@@ -1,0 +1,108 @@
+//! Time, communication and error of the gradients by number of devices and by reduction, in panels side by side.
+
+use mantissa_core::{Axis, Better, MetricName, TaskKind};
+
+use super::{
+    Canvas, describe_whiskers,
+    palette::{self, INK},
+    panels::{self, Kind, Mark, Panel},
+    selection::Selection,
+    settings_of,
+};
+use crate::{
+    Group, Row, Suite,
+    scaling::{Efficiency, efficiency},
+    setting::SettingResult,
+    units::{self, Scale},
+};
+
+/// Draws the panels of a training with several devices. `None` for other groups.
+pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
+    let several = |row: &Row<'_>| row.ran() && row.cell.setting.devices() > 1;
+    if group.kind != TaskKind::Train || !group.rows.iter().any(several) {
+        return None;
+    }
+    let selection = Selection::fastest(group, SettingResult::all(group, Row::ran));
+    let settings = &selection.settings[..];
+    let panels = [
+        (MetricName::StepSeconds, "Time per step", Kind::Bars),
+        (MetricName::CommunicationShare, "Communication", Kind::Bars),
+        (MetricName::BytesSent, "Sent per step", Kind::Bars),
+        (MetricName::GradientError, "Gradient error", Kind::Points),
+    ];
+    let panels = panels.into_iter().filter(|(metric, ..)| group.has(*metric));
+    let panels: Vec<Panel> = panels
+        .map(|(metric, title, kind)| panel(settings, metric, title, kind))
+        .collect();
+    let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
+    let subtitle = format!(
+        "{} · several devices, each with a part of every batch{}",
+        group.workload,
+        selection.subtitle_suffix()
+    );
+    let title = finding(group, settings).unwrap_or_else(|| suite.info.title.clone());
+    let caption = format!(
+        "Time per optimizer step, share of the communication, bytes that a device sends, and error of the summed gradients of {} ({}). {}",
+        group.workload,
+        settings_of(settings.len(), selection.all),
+        describe_whiskers(settings)
+    );
+    Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
+}
+
+fn panel(settings: &[SettingResult<'_, '_>], metric: MetricName, title: &str, kind: Kind) -> Panel {
+    let spots: Vec<_> = settings.iter().map(|setting| setting.spot(metric)).collect();
+    let largest = spots.iter().flatten().map(|spot| spot.value).fold(0.0, f64::max);
+    let scale = Scale::of(metric, largest);
+    let marks = settings.iter().zip(spots).map(|(setting, spot)| {
+        let Some(spot) = spot else {
+            let alone = setting.row().cell.setting.devices() == 1;
+            let none = if alone { "one device" } else { units::ABSENT };
+            return Mark {
+                colour: INK,
+                ..Mark::missing(setting.failure().unwrap_or(none))
+            };
+        };
+        Mark {
+            spot: Some(spot),
+            published: None,
+            text: scale.text(spot.value),
+            colour: match kind {
+                Kind::Bars => palette::SERIES[0],
+                Kind::Points | Kind::Text => INK,
+            },
+        }
+    });
+    Panel {
+        kind,
+        title: match scale.unit {
+            "" => title.to_owned(),
+            unit => format!("{title}, {unit}"),
+        },
+        unit: metric.unit().name(),
+        factor: scale.factor,
+        note: match metric.better() {
+            Better::Lower => "(lower is better)",
+            Better::Higher => "(higher is better)",
+        },
+        marks: marks.collect(),
+        guides: vec![],
+    }
+}
+
+/// Returns the highest efficiency with the largest number of devices that is not oversubscribed.
+fn finding(group: &Group<'_>, settings: &[SettingResult<'_, '_>]) -> Option<String> {
+    let shares = settings
+        .iter()
+        .filter_map(|setting| match efficiency(group, setting)? {
+            Efficiency::Share(share) => Some((setting.row().cell.setting.devices(), share, setting)),
+            Efficiency::Oversubscribed => None,
+        });
+    let (devices, share, setting) = shares.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
+    let algorithm = setting.row().axis(Axis::ReduceAlgorithm);
+    Some(format!(
+        "{devices} devices train {} as fast as one ({algorithm}): {:.0} % efficiency",
+        units::times(share * f64::from(devices)),
+        100.0 * share
+    ))
+}
