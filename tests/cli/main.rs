@@ -20,6 +20,7 @@ mod nvml;
 mod outputs;
 mod own_model;
 mod pages;
+mod parallel;
 mod peer;
 mod probe;
 mod processes;

@@ -1,0 +1,236 @@
+//! Trainings on several ranks that Open MPI starts.
+#![cfg(target_os = "linux")]
+
+/// These tests need a program with the feature `mpi`, and Open MPI.
+mod mpi {
+    use std::{
+        fs,
+        process::{Output, Stdio},
+    };
+
+    use mantissa_testing::is_available;
+    use serde_json::Value;
+
+    use crate::{
+        processes::{send, state, wait_for},
+        support::{TestDir, fixture, stderr, stdout},
+    };
+
+    /// Command that starts ranks as any user, and more ranks than cores.
+    const MPIRUN: &str = "mpirun --allow-run-as-root --oversubscribe";
+
+    /// Returns true if the program can start ranks. Otherwise prints `skipped` with the reason.
+    fn has_mpi() -> bool {
+        let found = match cfg!(feature = "mpi") {
+            true => Ok(()),
+            false => Err("the program was built without the feature `mpi`".to_owned()),
+        };
+        is_available("mpi", found)
+    }
+
+    fn run(dir: &TestDir, out: &str, axes: &[&str]) -> Vec<Value> {
+        let suite = fixture("parallel");
+        let fixed = ["run", &suite, "--backend=flex", "--mpirun", MPIRUN, "--out", out];
+        let axes = axes.iter().flat_map(|axis| ["-a", axis]);
+        let arguments: Vec<&str> = fixed.into_iter().chain(axes).collect();
+        let mut command = dir.command(&arguments);
+        // Waiting ranks leave their core to others.
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        let output = crate::support::run_to_exit(command);
+        assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+        dir.records(out)
+    }
+
+    /// Returns the losses of all steps, as text, and the metrics that do not depend on the time.
+    fn results(dir: &TestDir, out: &str, record: &Value) -> (Value, Vec<Value>) {
+        let samples: Value = serde_json::from_str(&dir.samples_of(out, record)).unwrap();
+        let mut series = samples["series"].as_array().unwrap().iter();
+        let losses = series.find(|series| series["name"] == "train_loss").unwrap();
+        let names = [
+            "final_loss",
+            "test_accuracy",
+            "train_accuracy",
+            "validation_accuracy",
+        ];
+        let value = |name: &str| record["metrics"][name]["value"].clone();
+        (losses["y"].clone(), names.map(value).to_vec())
+    }
+
+    #[test]
+    fn linear_reduction_equals_accumulation_bit_for_bit_with_dropout() {
+        if !has_mpi() {
+            return;
+        }
+        let dir = TestDir::new();
+        let precision = "precision=32-true,bf16-mixed,16-mixed";
+        for ranks in ["2", "3"] {
+            let accumulate = format!("accumulate={ranks}");
+            let alone = run(
+                &dir,
+                &format!("alone-{ranks}"),
+                &[precision, &accumulate, "threads=1"],
+            );
+            let devices = format!("devices={ranks}");
+            let axes = [precision, &devices, "reduce_algorithm=linear", "threads=1"];
+            let together = run(&dir, &format!("together-{ranks}"), &axes);
+            assert_eq!((alone.len(), together.len()), (3, 3));
+            for (alone, together) in alone.iter().zip(&together) {
+                assert_eq!(
+                    results(&dir, &format!("together-{ranks}"), together),
+                    results(&dir, &format!("alone-{ranks}"), alone),
+                    "{ranks} ranks, {}",
+                    alone["cell"]["setting"]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_algorithm_and_format_is_observed_and_sends_the_bytes_of_its_formula() {
+        if !has_mpi() {
+            return;
+        }
+        let dir = TestDir::new();
+        let axes = [
+            "devices=2,3",
+            "reduce_algorithm=ring,tree,linear,recursive-doubling",
+            "reduce_format=f64,f32,bf16,f16",
+            "threads=1",
+        ];
+        let records = run(&dir, "run", &axes);
+        assert_eq!(records.len(), 2 * 4 * 4);
+        for record in records {
+            let setting = &record["cell"]["setting"];
+            assert_eq!(record["status"], "ok", "{setting}: {}", record["reason"]);
+            let events = record["events"].as_array().unwrap();
+            let warnings = events.iter().filter(|event| event["kind"] == "warning");
+            let details = warnings.map(|event| event["detail"].as_str().unwrap());
+            // There can be fewer cores than ranks.
+            let warnings: Vec<_> = details.filter(|detail| !detail.contains("take turns")).collect();
+            assert!(warnings.is_empty(), "{setting}: {warnings:?}");
+            let observed =
+                |event: &&Value| event["detail"].as_str().unwrap().starts_with("sums of gradients");
+            assert!(events.iter().any(|event| observed(&event)), "{setting}");
+            let metric = |name: &str| record["metrics"][name]["value"].as_f64().unwrap();
+            // `weights_bytes` are the bytes of the parameters in f32.
+            let values = metric("estimated_weights_bytes") / 4.0;
+            let bytes = match setting["reduce_format"].as_str().unwrap() {
+                "f64" => 8.0,
+                "f32" => 4.0,
+                _ => 2.0,
+            };
+            let ranks = setting["devices"].as_f64().unwrap();
+            let buffers = match (setting["reduce_algorithm"].as_str().unwrap(), ranks) {
+                ("ring", _) => 2.0 * (ranks - 1.0) / ranks,
+                // Rank 0 sends the sum to each other rank. With three ranks, the tree has two children below the root.
+                ("tree" | "linear", _) => ranks - 1.0,
+                // With three ranks, the second one sends its sum to the third one, and the result to the first one.
+                (_, 3.0) => 2.0,
+                _ => 1.0,
+            };
+            let sent = metric("bytes_sent") / bytes / values;
+            assert!(
+                (sent / buffers - 1.0).abs() < 0.01,
+                "{setting}: {sent} buffers, expected {buffers}"
+            );
+            assert_eq!(metric("equal_reductions"), 30.0);
+            let unit = match setting["reduce_format"].as_str().unwrap() {
+                "f64" => 2f64.powi(-53),
+                "f32" => 2f64.powi(-24),
+                "f16" => 2f64.powi(-11),
+                _ => 2f64.powi(-8),
+            };
+            assert!(
+                metric("gradient_error") <= ranks * unit,
+                "{setting}: {}",
+                metric("gradient_error")
+            );
+            let share = metric("communication_share");
+            assert!(share > 0.0 && share < 1.0, "{setting}: {share}");
+        }
+    }
+
+    /// Returns the ranks of a run: their numbers and process ids.
+    fn ranks() -> Vec<(String, u32)> {
+        let entries = fs::read_dir("/proc").unwrap();
+        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let rank = |pid: u32| {
+            let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+            read("cmdline").filter(|command| command.contains("\0worker\0"))?;
+            let environment = read("environ")?;
+            let mut variables = environment.split('\0');
+            let rank = variables.find_map(|variable| variable.strip_prefix("OMPI_COMM_WORLD_RANK="))?;
+            Some((rank.to_owned(), pid))
+        };
+        pids.filter_map(rank).collect()
+    }
+
+    /// Starts an endless training on two ranks, sends a signal to rank 1, and returns the output and the record of the run.
+    fn run_with_signal(signal: &str) -> (Output, Value) {
+        let dir = TestDir::new();
+        let suite = fixture("parallel");
+        let arguments = [
+            "run",
+            &suite,
+            "--profile=full",
+            "--backend=flex",
+            "--mpirun",
+            MPIRUN,
+            "--out=run",
+            "-a",
+            "devices=2",
+        ];
+        let mut command = dir.command(&arguments);
+        let run = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let started = wait_for("two ranks", || Some(ranks()).filter(|ranks| ranks.len() == 2));
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        let (_, victim) = started.iter().find(|(rank, _)| rank == "1").unwrap();
+        send(signal, *victim);
+        let output = run.wait_with_output().unwrap();
+        let alive: Vec<_> = started
+            .iter()
+            .filter(|(_, pid)| state(*pid).is_some_and(|(letter, _)| letter != 'Z'))
+            .collect();
+        assert!(alive.is_empty(), "{alive:?} still run");
+        (output, dir.records("run").remove(0))
+    }
+
+    #[test]
+    fn killed_rank_fails_the_cell() {
+        if !has_mpi() {
+            return;
+        }
+        let (output, record) = run_with_signal("KILL");
+        assert_eq!(record["status"], "failed", "{}", stderr(&output));
+        let reason = record["reason"].as_str().unwrap();
+        assert!(reason.contains("rank 1"), "{reason}");
+    }
+
+    #[test]
+    fn stopped_rank_ends_the_cell_at_its_time_limit() {
+        if !has_mpi() {
+            return;
+        }
+        let (output, record) = run_with_signal("STOP");
+        assert_eq!(record["status"], "timeout", "{}", stderr(&output));
+        let reason = record["reason"].as_str().unwrap();
+        assert!(reason.contains("rank 1"), "{reason}");
+    }
+
+    #[test]
+    fn mpi_is_listed_among_the_devices() {
+        if !has_mpi() {
+            return;
+        }
+        let text = stdout(&TestDir::new().run(&["devices"]));
+        assert!(
+            text.lines()
+                .any(|line| line.starts_with("MPI") && line.contains("Open MPI")),
+            "{text}"
+        );
+    }
+}
