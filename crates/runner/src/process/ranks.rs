@@ -86,7 +86,14 @@ impl Workers {
         }
         let oom_kills_before = oom_kills();
         let setting = &request.cell.setting;
-        let socket = Socket::open(request).map_err(RunError::Worker)?;
+        let socket = match Socket::open(request) {
+            Ok(socket) => socket,
+            Err(error) => {
+                let reason = format!("cannot open a socket for the ranks: {error}");
+                let finished = Finished::without_result(Status::Failed, &reason);
+                return Ok((CellResult::Finished(Box::new(finished)), vec![]));
+            }
+        };
         let mut command = mpirun.command(setting, &self.program.executable(), &socket.path());
         // The ranks get the environment of `mpirun`.
         command
@@ -135,7 +142,7 @@ impl Workers {
         if !stopped && !timed_out {
             let complete = launched.states.is_complete();
             let end = Instant::now() + if complete { EXIT_GRACE } else { REPORT_GRACE };
-            while Instant::now() < end && !launched.have_exited() {
+            while Instant::now() < end && !launched.have_exited() && !self.stop.is_immediate() {
                 launched.poll((&sender, &receiver), FIRST_POLL_INTERVAL)?;
             }
         }
@@ -193,15 +200,17 @@ impl Launched {
     /// process keeps open, or for a process that cannot be killed.
     fn drain(&mut self, receiver: &Receiver<RankEvent>) {
         let start = Instant::now();
-        loop {
-            let limit = match self.states.are_closed() {
+        let left = |states: &RankStates| {
+            let limit = match states.are_closed() {
                 true => DRAIN_LIMIT,
                 false => KILL_TIMEOUT,
             };
-            match receiver.recv_timeout(limit.saturating_sub(start.elapsed())) {
-                Ok(event) => drop(self.states.handle(event)),
-                Err(_) => return,
-            }
+            limit.checked_sub(start.elapsed())
+        };
+        while let Some(left) = left(&self.states)
+            && let Ok(event) = receiver.recv_timeout(left)
+        {
+            self.states.handle(event);
         }
     }
 }

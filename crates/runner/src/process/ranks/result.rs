@@ -49,16 +49,23 @@ pub(super) fn result(
     {
         return Ok(result);
     }
-    // A final message sent before the kill counts.
-    if let Some(Failure::Reported(number)) = states.failure
-        && let Some(result) = states.ranks[number].received.final_message.take()
+    let text = states.output.text();
+    // A final message sent before the kill counts. `mpirun` ends the other ranks of a failed one. Their connections may close before the
+    // message is read.
+    let reported = match (&states.failure, reported_end(&text)) {
+        (Some(Failure::Reported(number)), _) => Some(*number),
+        (Some(Failure::Ended(_)), Some((number, _))) => Some(number),
+        _ => None,
+    };
+    if let Some(number) = reported
+        && let Some(rank) = states.ranks.get_mut(number).filter(|rank| rank.has_failed())
+        && let Some(result) = rank.received.final_message.take()
     {
         return Ok(with_rank(number, result));
     }
     if ends.stopped {
         return Ok(CellResult::Stopped);
     }
-    let text = states.output.text();
     let (rank, (status, reason)) = match &states.failure {
         Some(Failure::Protocol(problem)) => (0, (Status::Failed, problem.clone())),
         Some(Failure::Ended(first)) => {
@@ -109,7 +116,7 @@ fn with_rank(number: usize, result: CellResult) -> CellResult {
 /// `mpirun` ends the other ranks at once, these connections may close earlier.
 fn ended_rank(states: &RankStates, first: usize, text: &str) -> (usize, Option<ProcessEnd>) {
     match reported_end(text) {
-        Some((rank, end)) if states.ranks.get(rank).is_some_and(|rank| rank.has_ended) => (rank, Some(end)),
+        Some((rank, end)) if states.ranks.get(rank).is_some_and(Rank::may_have_ended) => (rank, Some(end)),
         _ => (first, None),
     }
 }
@@ -137,7 +144,7 @@ fn reason_of_end(rank: &Rank, end: Option<ProcessEnd>, ends: &ProcessEnds, text:
     (status, format!("{started}: {lines}"))
 }
 
-/// Describes the ranks that caused a timeout: those that did not connect, otherwise those that are stopped, otherwise the slowest.
+/// Describes the ranks that caused a timeout: those that did not connect and those that are silent, otherwise the slowest.
 fn reason_of_timeout(states: &RankStates, timeout: Duration, killed_at: Instant) -> String {
     let silence = |rank: &Rank| {
         let silence = killed_at.saturating_duration_since(rank.last_heard?);
@@ -152,7 +159,7 @@ fn reason_of_timeout(states: &RankStates, timeout: Duration, killed_at: Instant)
     causes.extend(working().filter_map(|rank| {
         let seconds = silence(rank)?.as_secs();
         Some(format!(
-            "{rank} was last heard from {seconds} s before, {}",
+            "{rank} sent its last message {seconds} s before, {}",
             rank.position()
         ))
     }));

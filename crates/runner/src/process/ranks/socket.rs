@@ -20,6 +20,9 @@ use super::{
 };
 use crate::message::{Hello, Request};
 
+/// Maximum length of the path of a socket in bytes.
+const MAX_PATH_BYTES: usize = 107;
+
 /// Maximum length of a hello in bytes.
 const MAX_HELLO_BYTES: u64 = 256;
 
@@ -47,11 +50,8 @@ impl Socket {
     pub(super) fn open(request: &Request) -> io::Result<Self> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        // Other users must not be able to connect.
-        let private = Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().permissions(private).tempdir()?;
+        let folder = folder()?;
         let path = path_in(&folder);
-        // The system limits the length of the path to about 100 bytes.
         let listener = UnixListener::bind(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display())))?;
         listener.set_nonblocking(true)?;
@@ -86,6 +86,18 @@ impl Socket {
             // Errors mean that the rank or the receiver is gone.
             thread::Builder::new().spawn(move || drop(serve(&stream, &request, &sender)))?;
         }
+    }
+}
+
+/// Creates a folder to which other users cannot connect: in the folder for temporary files, or in `/tmp` if the path would be too long.
+fn folder() -> io::Result<TempDir> {
+    let private = Permissions::from_mode(0o700);
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.permissions(private);
+    let folder = builder.tempdir()?;
+    match path_in(&folder).as_os_str().len() <= MAX_PATH_BYTES {
+        true => Ok(folder),
+        false => builder.tempdir_in("/tmp"),
     }
 }
 

@@ -92,6 +92,9 @@ impl RankStates {
             ),
             Some(rank) if rank.is_connected() => format!("two processes connected as {rank}"),
             Some(rank) => {
+                if self.killed {
+                    process.kill();
+                }
                 rank.process = Some(process);
                 rank.last_heard = Some(Instant::now());
                 return;
@@ -158,13 +161,15 @@ impl RankStates {
             .all(|rank| rank.is_closed || !rank.is_connected())
     }
 
-    /// Kills all connected ranks. Returns false if no rank has connected. Connections that close from now on are not failures.
+    /// Kills all connected ranks. Returns false if none of them was still running. Connections that close from now on are not failures.
     pub(super) fn kill(&mut self) -> bool {
         self.killed = true;
         for rank in &self.ranks {
             rank.process.iter().for_each(RankProcess::kill);
         }
-        self.ranks.iter().any(Rank::is_connected)
+        self.ranks
+            .iter()
+            .any(|rank| rank.is_connected() && !rank.is_closed)
     }
 
     pub(super) fn poll_memory(&mut self) {
@@ -177,8 +182,13 @@ impl Rank {
         self.process.is_some()
     }
 
+    /// Returns true if the rank ended by itself, before its final message. A rank can end before it connects.
+    pub(super) fn may_have_ended(&self) -> bool {
+        self.has_ended || !self.is_connected()
+    }
+
     /// Returns true if the final message does not contain a result.
-    fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         match &self.received.final_message {
             None => false,
             Some(CellResult::Finished(finished)) => !matches!(finished.status, Status::Ok | Status::Diverged),

@@ -92,7 +92,7 @@ fn a_stopped_rank_is_a_timeout_in_every_phase() {
             "{status}: {reason}"
         );
         let (_, cause) = reason
-            .split_once("rank 1 of 2 was last heard from ")
+            .split_once("rank 1 of 2 sent its last message ")
             .expect(&reason);
         let position = format!(" s before, in the phase {name}, at step 3 of 3");
         assert!(cause.contains(&position), "{reason}");
@@ -116,6 +116,27 @@ fn a_rank_that_does_not_connect_is_a_timeout() {
     assert!(
         status == Status::Timeout && reason.contains("the time limit; rank 0 of 2 did not connect"),
         "{status}: {reason}"
+    );
+}
+
+#[test]
+fn the_rank_that_mpirun_reports_is_the_cause() {
+    let report = |rank: u32| {
+        format!("mpirun noticed that process rank {rank} with PID 0 on node vm exited on signal 9 (Killed).")
+    };
+    let script = format!("start; sleep 3; echo '{}' >&2; sleep 1", report(1));
+    // Rank 1 ends before it connects.
+    let (status, reason) = died(Launch::of(&["kill prepare", "silent"]).mpirun(&script).end());
+    assert!(
+        status == Status::Failed && reason.starts_with("rank 1 of 2 ended before its first message"),
+        "{status}: {reason}"
+    );
+    // The connection of rank 0 closes before the message of rank 1 is read.
+    let script = "start; sleep 3; printf 'Process name: [[1,1],1]\nExit code: 69\n' >&2; sleep 1";
+    let launch = Launch::of(&["kill prepare", "fail measure"]).mpirun(script);
+    assert_eq!(
+        finished(launch.end()),
+        (Status::Failed, "rank 1: no more tensors".to_owned())
     );
 }
 
@@ -308,7 +329,7 @@ mod mpi {
         };
         let (status, reason) = died(result);
         assert!(
-            status == Status::Timeout && reason.contains("rank 0 of 2 was last heard from"),
+            status == Status::Timeout && reason.contains("rank 0 of 2 sent its last message"),
             "{status}: {reason}"
         );
     }
