@@ -119,7 +119,7 @@ fn figure_of_several_devices_has_the_efficiency_as_title() {
         "2 devices train 1.60× as fast as one (ring): 80 % efficiency",
         "12.50 %",
         "4.00 MB",
-        "2.0 × 10⁻³",
+        "batch 16 · devices 2 · reduce format bf16: 2.00×10⁻³",
     ] {
         assert!(svg.contains(text), "{text} is missing in {svg}");
     }

@@ -246,7 +246,7 @@ impl Panel {
     /// Returns the datum of a mark. A bar of a ratio may have the absolute value as its text.
     fn datum(&self, series: &str, spot: Spot, text: &str) -> Datum {
         let name = self.title.split(", ").next().unwrap_or_default();
-        let text = match self.unit == "1" && !text.ends_with('×') {
+        let text = match self.unit == "1" && !text.ends_with(['×', '%']) {
             true if self.kind == Kind::Bars => format!("{}, {text}", units::times(spot.value)),
             _ => text.to_owned(),
         };
