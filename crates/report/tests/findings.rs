@@ -3,7 +3,8 @@
 use std::fs;
 
 use mantissa_core::{
-    Axis, DatasetKind, EvaluateTask, LlamaSize, Metric, MetricName, Model, ResNetSize, Status, Task, Workload,
+    Axis, CacheState, DatasetKind, EvaluateTask, Kernel, KernelTask, LlamaSize, MatmulShape, Metric,
+    MetricName, Model, ResNetSize, RowsShape, Status, Task, Workload,
 };
 use mantissa_report::{Report, Run, figures, markdown, render, terminal_overview};
 
@@ -28,7 +29,17 @@ fn two_suites() -> Run {
 }
 
 fn add(run: &mut Run, suite: &str, workload: &Workload, precision: &str, metrics: &[(MetricName, f64)]) {
-    let cell = cell(suite, workload, &[(Axis::Precision, precision)]);
+    add_setting(run, suite, workload, &[(Axis::Precision, precision)], metrics);
+}
+
+fn add_setting(
+    run: &mut Run,
+    suite: &str,
+    workload: &Workload,
+    axes: &[(Axis, &str)],
+    metrics: &[(MetricName, f64)],
+) {
+    let cell = cell(suite, workload, axes);
     let mut record = record(&cell, Status::Ok, None);
     for (name, value) in metrics {
         record
@@ -210,4 +221,113 @@ fn square_matmuls_have_no_exponent_of_the_inner_dimension() {
         .unwrap();
     assert!(line.contains("size 1024: bf16-true ran fastest"), "{line}");
     assert!(!line.contains("inner dimension"), "{line}");
+}
+
+fn kernel(name: &str, kernel: Kernel) -> Workload {
+    let task = KernelTask {
+        kernel,
+        min_samples: 5,
+        max_samples: 50,
+        max_seconds: 2.0,
+        max_noise: 0.01,
+        cache: CacheState::Cold,
+    };
+    Workload {
+        name: name.into(),
+        task: Task::Kernel(task),
+    }
+}
+
+#[test]
+fn kernels_without_sums_have_the_range_of_their_shares_of_a_copy() {
+    let mut run = two_suites();
+    run.plan.suites[0].axes.push(Axis::Size);
+    let rows = RowsShape {
+        rows: None,
+        width: 768,
+    };
+    let [gelu, softmax] = [
+        kernel("gelu", Kernel::Gelu(rows)),
+        kernel("softmax", Kernel::Softmax(rows)),
+    ];
+    // GB/s of the kernel. A copy moves 10 GB/s.
+    let bandwidths = [
+        (&gelu, "64", "32-true", 9.9),
+        (&gelu, "1024", "32-true", 4.0),
+        (&gelu, "1024", "bf16-true", 4.5),
+        (&softmax, "1024", "32-true", 9.8),
+        (&softmax, "1024", "bf16-true", 9.0),
+    ];
+    for (workload, size, precision, bandwidth) in bandwidths {
+        let axes = [(Axis::Precision, precision), (Axis::Size, size)];
+        let metrics = [
+            (MetricName::ValuesPerSecond, bandwidth * 1e9),
+            (MetricName::BytesPerSecond, bandwidth * 1e9),
+            (MetricName::CopyBytesPerSecond, 10e9),
+        ];
+        add_setting(&mut run, "s", workload, &axes, &metrics);
+    }
+    let (sentence, _) = result(&run);
+    let expected = "The kernels reach at most 45 % (gelu) to 98 % (softmax) of the bandwidth of a copy.";
+    assert!(sentence.starts_with(expected), "{sentence}");
+}
+
+/// Returns the result of a matmul of 64 × K × 64 whose error grows with the given powers of K.
+fn inner_dimension(powers: &[(&str, f64)]) -> String {
+    let mut run = two_suites();
+    run.plan.suites[0].axes.push(Axis::Size);
+    let shape = MatmulShape {
+        m: Some(64),
+        n: Some(64),
+        ..MatmulShape::SQUARE
+    };
+    let workload = kernel("matmul", Kernel::Matmul(shape));
+    for (precision, power) in powers {
+        for size in ["64", "256", "4096"] {
+            let axes = [(Axis::Precision, *precision), (Axis::Size, size)];
+            let metrics = [
+                (MetricName::FlopsPerSecond, 1e9),
+                (
+                    MetricName::RelativeError,
+                    1e-7 * size.parse::<f64>().unwrap().powf(*power),
+                ),
+            ];
+            add_setting(&mut run, "s", &workload, &axes, &metrics);
+        }
+    }
+    result(&run).0
+}
+
+#[test]
+fn matmuls_with_long_sums_have_the_range_of_the_exponents_of_their_errors() {
+    let several = inner_dimension(&[("32-true", 0.5), ("bf16-true", -0.25), ("16-true", 0.3)]);
+    let expected = "The relative error grows with the inner dimension to the power of −0.25 to 0.50, depending on the setting.";
+    assert!(several.starts_with(expected), "{several}");
+    let one = inner_dimension(&[("32-true", 0.5), ("bf16-true", 0.5)]);
+    let expected = "The relative error grows with the inner dimension to the power of 0.50.";
+    assert!(one.starts_with(expected), "{one}");
+}
+
+#[test]
+fn training_has_the_rate_of_the_baseline_if_only_the_precision_varies() {
+    let sentence = |axis: Axis, values: [&str; 2]| {
+        let mut run = two_suites();
+        run.plan.suites[0].axes.push(axis);
+        for (value, seconds) in values.iter().zip([10.0, 12.0]) {
+            let cell = cell("s", &workload("w"), &[(axis, *value)]);
+            let mut record = record(&cell, Status::Ok, None);
+            train_metrics(&mut record, seconds, 900, 2e9);
+            let rate = Metric::reading(MetricName::SamplesPerSecond, 6783.0 / seconds, "invented");
+            record.metrics.insert(MetricName::SamplesPerSecond, rate);
+            run.add(record, None);
+        }
+        result(&run).0
+    };
+    let precision = sentence(Axis::Precision, ["32-true", "bf16-mixed"]);
+    assert!(
+        precision.starts_with("32-true · highest trains on 678.3 samples/s."),
+        "{precision}"
+    );
+    let batch = sentence(Axis::Batch, ["8", "16"]);
+    assert!(!batch.contains("trains on"), "{batch}");
 }
