@@ -106,7 +106,8 @@ impl Floor {
             | M::CommunicationShare
             | M::BytesSent
             | M::Messages
-            | M::EqualReductions => return None,
+            | M::EqualReductions
+            | M::MeanStaleness => return None,
         })
     }
 

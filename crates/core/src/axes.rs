@@ -8,7 +8,7 @@ use crate::{
     Accumulator, Attention, AxisValue, Backend, BatchNormMomentum, Distribution, Gelu, KernelKind,
     LearningRateScaling, MatmulPrecision, Model, OptimizerKind, Precision, Reduce, ReduceAlgorithm,
     ReduceFormat, Task, TaskKind, UnknownName, Workload,
-    axis_value::{AxisType, Seed, Threads},
+    axis_value::{AxisType, Rate, Seed, Staleness, Threads},
     name::{in_one_line, named},
 };
 
@@ -266,6 +266,13 @@ axes! {
         absent: OptimizerKind::Adam,
         tasks: Train,
     }
+    /// Maximum learning rate, before [`LearningRateScaling`]. By default that of the workload.
+    LearningRate = "learning_rate" => learning_rate: Rate {
+        default: |_| Rate(None),
+        absent: None,
+        tasks: Train,
+        effective: |setting| setting.learning_rate().is_some(),
+    }
     /// Epsilon of Adam, which is added to its denominator.
     AdamEps = "adam_eps" => adam_eps: f64 {
         default: |_| 1e-8,
@@ -333,6 +340,14 @@ axes! {
         absent: ReduceFormat::F32,
         tasks: Train,
         effective: |setting| setting.devices() > 1,
+    }
+    /// Maximum number of optimizer steps that an asynchronous parameter server makes between sending parameters and applying their
+    /// gradient. With 0, one worker trains at a time.
+    Staleness = "staleness" => staleness: Staleness {
+        default: |_| Staleness(8),
+        absent: 0,
+        tasks: Train,
+        effective: |setting| setting.is_asynchronous(),
     }
     /// Number of threads of each device on the CPU. By default, the devices share all cores.
     Threads = "threads" => threads: Threads {

@@ -155,6 +155,71 @@ impl AxisType for Seed {
     }
 }
 
+/// Learning rate; `None` is that of the workload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate(pub Option<f64>);
+
+impl Rate {
+    const OF_WORKLOAD: &'static str = "default";
+}
+
+impl AxisType for Rate {
+    type Read<'a> = Option<f64>;
+    const VALID: &'static str = "a number above 0, or `default`";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(match value {
+            AxisValue::Text(text) if text == Self::OF_WORKLOAD => Some(Self(None)),
+            value => f64::from_value(value)?
+                .filter(|rate| *rate > 0.0)
+                .map(|rate| Self(Some(rate))),
+        })
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        match text {
+            Self::OF_WORKLOAD => Some(Self(None).to_value()),
+            text => f64::from_text(text),
+        }
+    }
+
+    fn to_value(&self) -> AxisValue {
+        match self.0 {
+            Some(rate) => AxisValue::Number(rate),
+            None => AxisValue::Text(Self::OF_WORKLOAD.to_owned()),
+        }
+    }
+
+    fn read(&self) -> Option<f64> {
+        self.0
+    }
+}
+
+/// Maximum number of optimizer steps between reading parameters and applying their gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Staleness(pub u32);
+
+impl AxisType for Staleness {
+    type Read<'a> = u32;
+    const VALID: &'static str = "a whole number";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(whole_number(value).map(Self))
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        u32::from_text(text)
+    }
+
+    fn to_value(&self) -> AxisValue {
+        AxisValue::Integer(self.0.into())
+    }
+
+    fn read(&self) -> u32 {
+        self.0
+    }
+}
+
 /// Number of CPU threads of each device; `None` uses all cores, divided among the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threads(pub Option<u32>);

@@ -98,6 +98,8 @@ metrics! {
     GradientError = "gradient_error", Ratio, Lower;
     /// Number of results, among 30 reductions of the same gradients, that have the bits of the first.
     EqualReductions = "equal_reductions", Count, Higher;
+    /// Mean staleness of the gradients that an asynchronous parameter server applied: optimizer steps since it sent the parameters.
+    MeanStaleness = "mean_staleness", Count, Lower;
     /// Time to first token.
     FirstTokenSeconds = "first_token_seconds", Seconds, Lower;
     /// Time per decoding step, which generates one token for every text of the batch.

@@ -18,6 +18,9 @@ pub struct Samples {
     /// Tests of the trained model in narrower formats, if the suite requests them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<FormatTrial>,
+    /// Number of gradients that an asynchronous parameter server applied, by their staleness in optimizer steps: 0, 1, 2, ….
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staleness: Vec<u64>,
 }
 
 impl Samples {

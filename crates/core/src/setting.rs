@@ -88,10 +88,17 @@ impl Setting {
         }
     }
 
-    /// Returns the number of examples per optimizer step: micro-batch × accumulation steps × devices.
+    /// Returns the number of examples per optimizer step: micro-batch × accumulation steps × devices. An asynchronous server makes a step with
+    /// the gradient of one device.
     pub fn effective_batch(&self) -> u64 {
-        let factors = [self.batch(), self.accumulate(), self.devices()];
+        let devices = if self.is_asynchronous() { 1 } else { self.devices() };
+        let factors = [self.batch(), self.accumulate(), devices];
         factors.into_iter().map(u64::from).fold(1, u64::saturating_mul)
+    }
+
+    /// Returns true if a server applies the gradients of several devices one by one.
+    pub fn is_asynchronous(&self) -> bool {
+        self.devices() > 1 && self.reduce() == Reduce::ParameterServerAsync
     }
 
     /// Returns axes and values in the order of [`Axis::ALL`].
@@ -144,7 +151,6 @@ impl Setting {
             }
             // Devices on GPUs need NCCL.
             Axis::Devices => self.devices() == 1 || self.backend() == Backend::Flex,
-            Axis::Reduce => self.reduce() == Reduce::AllReduce,
             _ => true,
         }
     }
@@ -242,8 +248,6 @@ mod tests {
         assert_eq!(reason(&[two]), None);
         let not_implemented = |value: &str| Some(format!("`{value}` is not implemented yet"));
         assert_eq!(reason(&[two, cuda]), not_implemented("devices=2"));
-        let server = (Axis::Reduce, "parameter-server");
-        assert_eq!(reason(&[two, server]), not_implemented("reduce=parameter-server"));
         assert!(
             setting_with(&[(Axis::Fusion, "on")])
                 .skip_reason()
@@ -266,17 +270,46 @@ mod tests {
             Axis::Reduce,
             Axis::ReduceAlgorithm,
             Axis::ReduceFormat,
+            Axis::Staleness,
             Axis::Threads,
         ];
         assert!(absent.iter().all(|axis| one.get(*axis).is_none()), "{one}");
         let several = setting_with(&[&reduced[..], &[(Axis::Devices, "2"), (Axis::Threads, "1")]].concat());
-        assert_eq!(several.clone().without_ineffective_axes(), several);
+        let mut all_reduce = several.clone();
+        all_reduce.staleness = None;
+        assert_eq!(several.without_ineffective_axes(), all_reduce);
         let on_gpu = setting_with(&[(Axis::Threads, "1"), (Axis::Backend, "cuda")]);
         assert_eq!(on_gpu.without_ineffective_axes().get(Axis::Threads), None);
         let server = [(Axis::Devices, "2"), (Axis::Reduce, "parameter-server")];
         let server = setting_with(&server).without_ineffective_axes();
         assert_eq!(server.get(Axis::ReduceAlgorithm), None);
+        assert_eq!(server.get(Axis::Staleness), None);
         assert!(server.get(Axis::ReduceFormat).is_some());
+        let asynchronous = [(Axis::Devices, "2"), (Axis::Reduce, "parameter-server-async")];
+        let asynchronous = setting_with(&asynchronous).without_ineffective_axes();
+        assert_eq!(asynchronous.get(Axis::Staleness), Some(AxisValue::Integer(8)));
+    }
+
+    #[test]
+    fn effective_batch_of_an_asynchronous_server_is_that_of_one_device() {
+        let axes = [(Axis::Batch, "4"), (Axis::Accumulate, "3"), (Axis::Devices, "2")];
+        let with = |reduce| setting_with(&[&axes[..], &[(Axis::Reduce, reduce)]].concat()).effective_batch();
+        assert_eq!(with("all-reduce"), 24);
+        assert_eq!(with("parameter-server"), 24);
+        assert_eq!(with("parameter-server-async"), 12);
+    }
+
+    #[test]
+    fn learning_rate_is_a_positive_number_or_that_of_the_workload() {
+        let rate = |text| Axis::LearningRate.parse(text);
+        assert_eq!(rate("1e-3"), Ok(AxisValue::Number(1e-3)));
+        assert_eq!(rate("default"), Ok(AxisValue::Text("default".to_owned())));
+        for text in ["0", "-1", "inf", "fast"] {
+            let error = rate(text).unwrap_err().to_string();
+            assert!(error.contains("axis `learning_rate` takes a number above 0, or `default`"), "{error}");
+        }
+        let default = setting_with(&[]).without_ineffective_axes();
+        assert_eq!(default.get(Axis::LearningRate), None);
     }
 
     #[test]

@@ -102,6 +102,7 @@ fn many(cells: u32, samples: u32) -> Run {
             test_correct: None,
             ranges: vec![],
             trials: vec![],
+            staleness: vec![],
         };
         many.add(record, Some(of_cell));
     }

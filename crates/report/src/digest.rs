@@ -209,6 +209,7 @@ mod tests {
             test_correct: None,
             ranges: vec![],
             trials: vec![],
+            staleness: vec![],
         };
         let times = Digest::new(&samples).times.unwrap();
         assert_eq!((times.n(), times.outliers, times.throttled), (10, 1, 1));

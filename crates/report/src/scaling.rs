@@ -6,9 +6,10 @@ use mantissa_core::{Axis, MetricName};
 use crate::{Group, Row, setting::SettingResult};
 
 /// Axes that may differ between a setting and its reference on one device.
-const COMMUNICATION: [Axis; 6] = [
+const COMMUNICATION: [Axis; 7] = [
     Axis::Devices,
     Axis::Reduce,
+    Axis::Staleness,
     Axis::ReduceAlgorithm,
     Axis::ReduceFormat,
     Axis::Batch,

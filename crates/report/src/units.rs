@@ -47,6 +47,11 @@ impl Scale {
             Unit::SamplesPerSecond => step(1.0, "samples/s"),
             Unit::TokensPerSecond => step(1.0, "tokens/s"),
             // Settings often differ only in the last decimals of these metrics.
+            Unit::Count if metric == MetricName::MeanStaleness => Self {
+                factor: 1.0,
+                unit: "",
+                notation: Notation::Decimals(2),
+            },
             _ if matches!(metric, MetricName::TestLoss | MetricName::Perplexity) => Self {
                 factor: 1.0,
                 unit: "",

@@ -26,6 +26,7 @@ fn predictions(right: impl Fn(u32) -> bool) -> Samples {
         test_correct: Some(bits.collect()),
         ranges: vec![],
         trials: vec![],
+        staleness: vec![],
     }
 }
 
@@ -369,6 +370,7 @@ fn add_launches(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
         test_correct: None,
         ranges: vec![],
         trials: vec![],
+        staleness: vec![],
     };
     run.measured(record, Some(samples));
 }

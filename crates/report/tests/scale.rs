@@ -130,6 +130,7 @@ fn write_samples(folder: &Path, steps: u32) {
         test_correct: Some("1101".repeat(6_250)),
         ranges: vec![],
         trials: vec![],
+        staleness: vec![],
         ..losses
     };
     fs::create_dir_all(folder).unwrap();

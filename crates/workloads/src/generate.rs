@@ -337,6 +337,7 @@ impl Texts {
                 test_correct: None,
                 ranges: vec![],
                 trials: vec![],
+                staleness: vec![],
             },
             events: events.into_iter().chain(self.events).collect(),
             diverged: (!self.finite).then(|| "some logits are not finite".to_owned()),

@@ -226,6 +226,7 @@ impl MeasuredKernel {
                 test_correct: None,
                 ranges: vec![],
                 trials: vec![],
+                staleness: vec![],
             },
             events: events
                 .into_iter()

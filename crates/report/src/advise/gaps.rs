@@ -167,13 +167,14 @@ fn unverified(group: &Group<'_>) -> Option<String> {
 
 /// Lists the axes that affect speed or memory and have one value in the whole run.
 fn fixed_axes(group: &Group<'_>) -> Option<String> {
-    const PERFORMANCE_AXES: [Axis; 7] = [
+    const PERFORMANCE_AXES: [Axis; 8] = [
         Axis::Batch,
         Axis::Accumulate,
         Axis::Checkpointing,
         Axis::Optimizer,
         Axis::Fusion,
         Axis::ReduceFormat,
+        Axis::Staleness,
         Axis::Threads,
     ];
     let row = group.rows.first()?;

@@ -23,7 +23,9 @@ fn technique(axis: Axis) -> Axis {
     match axis {
         Axis::Matmul | Axis::Accumulator => Axis::Precision,
         Axis::Accumulate => Axis::Batch,
-        Axis::Reduce | Axis::ReduceAlgorithm | Axis::ReduceFormat | Axis::Threads => Axis::Devices,
+        Axis::Reduce | Axis::ReduceAlgorithm | Axis::ReduceFormat | Axis::Staleness | Axis::Threads => {
+            Axis::Devices
+        }
         other => other,
     }
 }

@@ -74,6 +74,7 @@ impl Column {
             Self::Metric(MetricName::DeviceIdleShare) => ("device idle", "waiting for launches"),
             Self::Metric(MetricName::CommunicationShare) => ("communication", "share of the step"),
             Self::Metric(MetricName::GradientError) => ("gradient error", "of the sum, against float64"),
+            Self::Metric(MetricName::MeanStaleness) => ("mean staleness", "optimizer steps"),
             Self::Metric(MetricName::BytesSent) => ("bytes sent", "per step, busiest device"),
             Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
             Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),

@@ -53,6 +53,7 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
         MetricName::CommunicationShare,
         MetricName::BytesSent,
         MetricName::GradientError,
+        MetricName::MeanStaleness,
     ];
     let occurring = if_nonzero.into_iter().filter(|metric| group.occurs(*metric));
     columns.extend(occurring.map(Column::Metric));

@@ -246,6 +246,7 @@ pub fn loss(seed: u32, lost_at: Option<u32>) -> Samples {
         test_correct: None,
         ranges: vec![],
         trials: vec![],
+        staleness: vec![],
     }
 }
 

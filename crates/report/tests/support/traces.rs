@@ -76,6 +76,7 @@ pub fn run_with_traces() -> Run {
         test_correct: None,
         ranges: vec![],
         trials: vec![],
+        staleness: vec![],
     };
     run.add(record, Some(samples));
     run

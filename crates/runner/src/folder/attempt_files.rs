@@ -67,6 +67,7 @@ mod tests {
             test_correct: None,
             ranges: vec![],
             trials: vec![],
+            staleness: vec![],
         };
         write_samples(dir.path(), &samples).unwrap();
         let file = File::open(dir.path().join(SAMPLES_FILE)).unwrap();

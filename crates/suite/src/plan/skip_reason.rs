@@ -17,6 +17,10 @@ pub(super) fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<Stri
             "value ranges are observed on one device only: set `observe_every = 0` for several devices"
                 .to_owned(),
         ),
+        Task::Train(task) if task.model.normalises_batches() && cell.setting.is_asynchronous() => Some(
+            "an asynchronous parameter server has no running statistics of batch norms: set `reduce` to another value"
+                .to_owned(),
+        ),
         Task::Train(task) => model_skip_reason(&task.model, &cell.setting, true),
         Task::Evaluate(_) if !weights.available_for(&cell.workload.name) => Some(format!(
             "no weights for `{0}`: pass `--weights {0}=PATH`, or `--init random` to measure only times and memory",

@@ -14,6 +14,7 @@ pub(super) fn outcome(measured: TaskMeasurements, series: Vec<Series>) -> Outcom
             test_correct: None,
             ranges: vec![],
             trials: vec![],
+            staleness: vec![],
         },
         events: vec![],
         diverged: None,

@@ -34,6 +34,7 @@ pub(crate) fn outcome<P: Part>(
             test_correct: read.filter(|_| !predicts_tokens).map(|_| result.correct),
             ranges: vec![],
             trials: vec![],
+            staleness: vec![],
         },
         events,
         diverged: diverged.then(|| "the test loss is not finite".to_owned()),

@@ -70,6 +70,7 @@ impl Log {
                 test_correct: None,
                 ranges: vec![],
                 trials: vec![],
+                staleness: vec![],
             },
             events,
             diverged: None,

@@ -311,6 +311,13 @@ mod rates {
     }
 
     #[test]
+    fn axis_replaces_the_learning_rate_of_the_workload() {
+        let updates = Updates::default();
+        let axes = [(Axis::LearningRate, "2e-2"), (SCALED, "sqrt")];
+        assert_eq!(train_at(1e-4, &axes, &updates), train_at(2e-2, &axes[1..], &updates));
+    }
+
+    #[test]
     fn every_step_uses_the_learning_rate_of_the_schedule() {
         let cosine = Updates {
             learning_rate_schedule: LearningRateSchedule::Cosine,

@@ -46,12 +46,13 @@ impl<'a, M: Network> Trainer<'a, M> {
             .map_err(WorkloadError::unavailable)?;
         let state = initial_training_state(&model, cell, inputs, device)?;
         let parameters = state.parameters;
+        let learning_rate = cell.setting.learning_rate().unwrap_or(task.learning_rate);
         let settings = OptimizerSettings {
             momentum: task.momentum,
             epsilon: cell.setting.adam_eps(),
             weight_decay: task.weight_decay,
             clip_norm: task.updates.clip_norm,
-            ..OptimizerSettings::new(cell.setting.optimizer(), task.learning_rate)
+            ..OptimizerSettings::new(cell.setting.optimizer(), learning_rate)
         };
         Ok(Self {
             optimizer: Optimizer::new(settings.clone(), parameters.len()),
