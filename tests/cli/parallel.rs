@@ -71,18 +71,116 @@ mod mpi {
                 &[precision, &accumulate, "threads=1"],
             );
             let devices = format!("devices={ranks}");
-            let axes = [precision, &devices, "reduce_algorithm=linear", "threads=1"];
-            let together = run(&dir, &format!("together-{ranks}"), &axes);
-            assert_eq!((alone.len(), together.len()), (3, 3));
-            for (alone, together) in alone.iter().zip(&together) {
-                assert_eq!(
-                    results(&dir, &format!("together-{ranks}"), together),
-                    results(&dir, &format!("alone-{ranks}"), alone),
-                    "{ranks} ranks, {}",
-                    alone["cell"]["setting"]
-                );
+            for reduce in ["all-reduce", "parameter-server"] {
+                let reduction = format!("reduce={reduce}");
+                let axes = [
+                    precision,
+                    &devices,
+                    &reduction,
+                    "reduce_algorithm=linear",
+                    "threads=1",
+                ];
+                let out = format!("{reduce}-{ranks}");
+                let together = run(&dir, &out, &axes);
+                assert_eq!((alone.len(), together.len()), (3, 3));
+                for (alone, together) in alone.iter().zip(&together) {
+                    assert_eq!(
+                        results(&dir, &out, together),
+                        results(&dir, &format!("alone-{ranks}"), alone),
+                        "{ranks} ranks, {reduce}, {}",
+                        alone["cell"]["setting"]
+                    );
+                }
             }
         }
+    }
+
+    /// Returns the warnings of a record, without that there are fewer cores than threads.
+    fn warnings(record: &Value) -> Vec<&str> {
+        let events = record["events"].as_array().unwrap().iter();
+        let warnings = events.filter(|event| event["kind"] == "warning");
+        let details = warnings.map(|event| event["detail"].as_str().unwrap());
+        details.filter(|detail| !detail.contains("take turns")).collect()
+    }
+
+    fn metric(record: &Value, name: &str) -> f64 {
+        let value = record["metrics"][name]["value"].as_f64();
+        value.unwrap_or_else(|| panic!("no {name} in {}", record["metrics"]))
+    }
+
+    #[test]
+    fn asynchronous_server_without_staleness_equals_one_device_bit_for_bit() {
+        if !has_mpi() {
+            return;
+        }
+        let dir = TestDir::new();
+        let precision = "precision=32-true,16-mixed";
+        let alone = run(&dir, "alone", &[precision, "accumulate=2", "threads=1"]);
+        let server = "reduce=parameter-server-async";
+        let axes = [
+            precision,
+            "accumulate=2",
+            "threads=1",
+            "devices=3",
+            server,
+            "staleness=0",
+        ];
+        let asynchronous = run(&dir, "asynchronous", &axes);
+        assert_eq!((alone.len(), asynchronous.len()), (2, 2));
+        for (alone, asynchronous) in alone.iter().zip(&asynchronous) {
+            assert_eq!(
+                results(&dir, "asynchronous", asynchronous),
+                results(&dir, "alone", alone),
+                "{}",
+                alone["cell"]["setting"]
+            );
+            assert_eq!(metric(asynchronous, "mean_staleness"), 0.0);
+        }
+    }
+
+    #[test]
+    fn servers_send_the_parameters_to_every_worker() {
+        if !has_mpi() {
+            return;
+        }
+        let dir = TestDir::new();
+        for (reduce, messages) in [("parameter-server", 2.0), ("parameter-server-async", 1.0)] {
+            let reduction = format!("reduce={reduce}");
+            let axes = [
+                "devices=3",
+                &reduction,
+                "reduce_format=bf16",
+                "threads=1",
+                "staleness=4",
+            ];
+            let records = run(&dir, reduce, &axes);
+            let record = &records[0];
+            assert_eq!(record["status"], "ok", "{reduce}: {}", record["reason"]);
+            assert_eq!(warnings(record), [""; 0], "{reduce}");
+            // The server sends most bytes. An asynchronous one sends the parameters to one worker per step, and to both after each of the two
+            // epochs of six steps.
+            let steps = if messages == 1.0 { 12.0 } else { 4.0 };
+            let rest = if messages == 1.0 { 4.0 } else { 0.0 };
+            let buffers = messages + rest / steps;
+            let sent = metric(record, "bytes_sent") / metric(record, "estimated_weights_bytes");
+            assert!(
+                (sent / buffers - 1.0).abs() < 0.02,
+                "{reduce}: {sent} buffers, expected {buffers}"
+            );
+            let share = metric(record, "communication_share");
+            assert!(share > 0.0 && share < 1.0, "{reduce}: {share}");
+        }
+        let records = dir.records("parameter-server-async");
+        let samples: Value =
+            serde_json::from_str(&dir.samples_of("parameter-server-async", &records[0])).unwrap();
+        let histogram: Vec<u64> = serde_json::from_value(samples["staleness"].clone()).unwrap();
+        assert_eq!(histogram.iter().sum::<u64>(), 12, "{histogram:?}");
+        assert!(histogram.len() <= 5, "{histogram:?}");
+        let weighted = (0..)
+            .zip(&histogram)
+            .map(|(staleness, count): (u64, _)| staleness * count);
+        let mean = weighted.sum::<u64>() as f64 / 12.0;
+        assert_eq!(metric(&records[0], "mean_staleness"), mean);
     }
 
     #[test]
@@ -102,16 +200,12 @@ mod mpi {
         for record in records {
             let setting = &record["cell"]["setting"];
             assert_eq!(record["status"], "ok", "{setting}: {}", record["reason"]);
+            assert_eq!(warnings(&record), [""; 0], "{setting}");
             let events = record["events"].as_array().unwrap();
-            let warnings = events.iter().filter(|event| event["kind"] == "warning");
-            let details = warnings.map(|event| event["detail"].as_str().unwrap());
-            // There can be fewer cores than ranks.
-            let warnings: Vec<_> = details.filter(|detail| !detail.contains("take turns")).collect();
-            assert!(warnings.is_empty(), "{setting}: {warnings:?}");
             let observed =
                 |event: &&Value| event["detail"].as_str().unwrap().starts_with("sums of gradients");
             assert!(events.iter().any(|event| observed(&event)), "{setting}");
-            let metric = |name: &str| record["metrics"][name]["value"].as_f64().unwrap();
+            let metric = |name: &str| metric(&record, name);
             // `weights_bytes` are the bytes of the parameters in f32.
             let values = metric("estimated_weights_bytes") / 4.0;
             let bytes = match setting["reduce_format"].as_str().unwrap() {

@@ -25,6 +25,17 @@ pub enum CollectiveError {
         /// Number of elements.
         len: usize,
     },
+    /// Receiver of a message that is not another rank of the group.
+    #[error("cannot send to rank {rank}: it is not another rank of the group, which has {size} ranks")]
+    NoRank {
+        /// The invalid rank.
+        rank: usize,
+        /// Number of ranks.
+        size: usize,
+    },
+    /// Rank that waits for a message that no rank can send.
+    #[error("no other rank is left that could send a message")]
+    NoSender,
     /// Rank that left the group while others wait for it.
     #[error("rank {rank} left the group")]
     RankLeft {

@@ -60,6 +60,46 @@ impl Gradient {
         }
     }
 
+    /// Adds another gradient to this one, which has the same format and length. Each addition rounds to the format.
+    pub fn add(&mut self, other: &Self) {
+        fn add<T: Copy + std::ops::Add<Output = T>>(sums: &mut [T], values: &[T]) {
+            assert_eq!(sums.len(), values.len(), "both gradients have the same length");
+            for (sum, value) in sums.iter_mut().zip(values) {
+                *sum = *value + *sum;
+            }
+        }
+        match (self, other) {
+            (Self::F64(sums), Self::F64(values)) => add(sums, values),
+            (Self::F32(sums), Self::F32(values)) => add(sums, values),
+            (Self::Bf16(sums), Self::Bf16(values)) => add(sums, values),
+            (Self::F16(sums), Self::F16(values)) => add(sums, values),
+            _ => panic!("both gradients have the same format"),
+        }
+    }
+
+    /// Returns the values as little-endian bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::F64(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::Bf16(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::F16(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        }
+    }
+
+    /// Converts the result of [`Self::to_bytes`] back. Ignores bytes after the last whole value.
+    pub fn from_bytes(format: Format, bytes: &[u8]) -> Self {
+        fn values<T, const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> T) -> Vec<T> {
+            bytes.as_chunks().0.iter().map(|bytes| value(*bytes)).collect()
+        }
+        match format {
+            Format::F64 => Self::F64(values(bytes, f64::from_le_bytes)),
+            Format::F32 | Format::Tf32 => Self::F32(values(bytes, f32::from_le_bytes)),
+            Format::Bf16 => Self::Bf16(values(bytes, bf16::from_le_bytes)),
+            Format::F16 => Self::F16(values(bytes, f16::from_le_bytes)),
+        }
+    }
+
     /// Returns the format of the values.
     pub const fn format(&self) -> Format {
         match self {
@@ -122,6 +162,44 @@ mod tests {
             assert_eq!(bits(&fast.to_f64()), bits(&slow), "{format}");
             let in_f32: Vec<f64> = fast.into_f32().into_iter().map(f64::from).collect();
             assert_eq!(bits(&in_f32), bits(&slow), "{format}");
+        }
+    }
+
+    #[test]
+    fn additions_round_to_the_format() {
+        // In bf16, 256 + 1 = 256 and 258 + 1 = 260: a tie is rounded to the even significand.
+        for (format, sums) in [
+            (Format::F64, [257.0, 259.0]),
+            (Format::F32, [257.0, 259.0]),
+            (Format::Bf16, [256.0, 260.0]),
+            (Format::F16, [257.0, 259.0]),
+        ] {
+            let mut sum = Gradient::from_f64(format, [256.0, 258.0]);
+            sum.add(&Gradient::from_f64(format, [1.0, 1.0]));
+            assert_eq!(sum.to_f64(), sums, "{format}");
+        }
+    }
+
+    #[test]
+    fn bytes_keep_every_bit() {
+        for format in [Format::F64, Format::F32, Format::Bf16, Format::F16] {
+            let gradient = Gradient::from_f64(format, [1.5, -0.0, f64::INFINITY, 2.0_f64.powi(-24)]);
+            let bytes = gradient.to_bytes();
+            assert_eq!(bytes.len(), 4 * format.storage_bytes() as usize, "{format}");
+            assert_eq!(
+                bytes[..bytes.len() / 4].last(),
+                Some(
+                    &[0x3f, 0x3f, 0x3f, 0x3e][match format {
+                        Format::F64 => 0,
+                        Format::F32 => 1,
+                        Format::Bf16 => 2,
+                        _ => 3,
+                    }]
+                )
+            );
+            let back = Gradient::from_bytes(format, &bytes);
+            assert_eq!(back, gradient, "{format}");
+            assert!(back.to_f64()[1].is_sign_negative(), "{format}");
         }
     }
 

@@ -4,8 +4,8 @@ use crate::{CollectiveError, Gradient, Traffic};
 
 /// Connection of a rank with the other ranks of its cell.
 ///
-/// All ranks must make the same calls in the same order. Before each operation, a group compares the calls of all
-/// ranks. If they differ in the operation, the root, the format or the length (except that of an all-gather), every rank returns the same
+/// Except for [`Self::send`] and [`Self::receive`], all ranks must make the same calls in the same order. Before each operation, a group
+/// compares the calls of all ranks. If they differ in the operation, the root, the format or the length (except that of an all-gather), every rank returns the same
 /// [`CollectiveError::Disagreement`].
 pub trait Group {
     /// Returns the number of this rank, from 0 to `size() - 1`.
@@ -27,11 +27,18 @@ pub trait Group {
     /// Returns the gradients of all ranks, in the order of the ranks, on `root`, and `None` on the other ranks.
     fn gather(&mut self, root: usize, gradient: &Gradient) -> Result<Option<Vec<Gradient>>, CollectiveError>;
 
+    /// Sends bytes to another rank. May wait until that rank receives them.
+    fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), CollectiveError>;
+
+    /// Waits for bytes that any rank sent with [`Self::send`], and returns the rank and the bytes. Bytes of one rank arrive in the order in
+    /// which it sent them.
+    fn receive(&mut self) -> Result<(usize, Vec<u8>), CollectiveError>;
+
     /// Waits until every rank has called the function.
     fn barrier(&mut self) -> Result<(), CollectiveError>;
 
-    /// Returns the messages with gradients that this rank sent since the last call of the function, without those that
-    /// compare the calls of the ranks. Returns `None` if the engine cannot count.
+    /// Returns the messages with gradients and the messages of [`Self::send`] that this rank sent since the last call of the function, without
+    /// those that compare the calls of the ranks. Returns `None` if the engine cannot count.
     fn take_traffic(&mut self) -> Option<Traffic>;
 
     /// Leaves the group after the last operation. Every rank must call the function.

@@ -19,6 +19,7 @@ mod installation;
 mod mpi_group;
 mod order;
 mod probe;
+mod server;
 mod single;
 #[cfg(any(test, feature = "testing"))]
 mod thread_group;
@@ -33,7 +34,8 @@ pub use group::Group;
 pub use installation::{mpi_library, mpirun};
 #[cfg(feature = "mpi")]
 pub use mpi_group::MpiGroup;
-pub use probe::{Observation, probe};
+pub use probe::{Observation, probe, probe_sum};
+pub use server::sum_on_server;
 pub use single::Single;
 #[cfg(any(test, feature = "testing"))]
 pub use thread_group::ThreadGroup;

@@ -9,7 +9,7 @@ mod sum;
 
 use std::{
     ffi::{c_int, c_void},
-    mem::ManuallyDrop,
+    mem::{ManuallyDrop, MaybeUninit},
     ops::Range,
 };
 
@@ -117,9 +117,19 @@ impl MpiGroup {
         len: usize,
         call: impl FnOnce(&Engine, c_int) -> c_int,
     ) -> Result<(), CollectiveError> {
-        if len == 0 {
-            return Ok(());
+        match len {
+            0 => Ok(()),
+            len => self.counted_even_if_empty(function, len, call),
         }
+    }
+
+    /// Runs a function of MPI on `len` elements, and counts its messages.
+    fn counted_even_if_empty(
+        &mut self,
+        function: &'static str,
+        len: usize,
+        call: impl FnOnce(&Engine, c_int) -> c_int,
+    ) -> Result<(), CollectiveError> {
         let count = count(len)?;
         let Some(counter) = &self.engine.counter else {
             return check(function, call(&self.engine, count));
@@ -243,6 +253,57 @@ impl Group for MpiGroup {
         }))
     }
 
+    fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), CollectiveError> {
+        let size = self.size;
+        if to >= size || to == self.rank {
+            return Err(CollectiveError::NoRank { rank: to, size });
+        }
+        self.counted_even_if_empty("MPI_Send", bytes.len(), |_, count| {
+            // SAFETY: the buffer has `count` bytes.
+            unsafe {
+                ffi::MPI_Send(
+                    bytes.as_ptr().cast(),
+                    count,
+                    ffi::RSMPI_UINT8_T,
+                    to as c_int,
+                    TAG,
+                    world(),
+                )
+            }
+        })
+    }
+
+    fn receive(&mut self) -> Result<(usize, Vec<u8>), CollectiveError> {
+        if self.size == 1 {
+            return Err(CollectiveError::NoSender);
+        }
+        let mut status = MaybeUninit::<ffi::MPI_Status>::uninit();
+        let mut count = 0;
+        // SAFETY: the pointers are valid for the calls, and `MPI_Probe` initializes the status.
+        let status = unsafe {
+            let code = ffi::MPI_Probe(ffi::RSMPI_ANY_SOURCE, TAG, world(), status.as_mut_ptr());
+            check("MPI_Probe", code)?;
+            let code = ffi::MPI_Get_count(status.as_ptr(), ffi::RSMPI_UINT8_T, &mut count);
+            check("MPI_Get_count", code)?;
+            status.assume_init()
+        };
+        let mut bytes = vec![0_u8; count as usize];
+        // SAFETY: the buffer has the bytes of the message that was found.
+        let code = unsafe {
+            ffi::MPI_Recv(
+                bytes.as_mut_ptr().cast(),
+                count,
+                ffi::RSMPI_UINT8_T,
+                status.MPI_SOURCE,
+                TAG,
+                world(),
+                ffi::RSMPI_STATUS_IGNORE,
+            )
+        };
+        check("MPI_Recv", code)?;
+        Ok((status.MPI_SOURCE as usize, bytes))
+    }
+
     fn barrier(&mut self) -> Result<(), CollectiveError> {
         // A rank returns only after it has received the calls of all others.
         self.agree(Call::Barrier).map(drop)
@@ -258,6 +319,9 @@ impl Group for MpiGroup {
         Ok(())
     }
 }
+
+/// Tag of the messages between two ranks.
+const TAG: c_int = 0;
 
 /// Returns the communicator of all ranks.
 fn world() -> ffi::MPI_Comm {

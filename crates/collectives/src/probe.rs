@@ -22,13 +22,24 @@ pub struct Observation {
 
 /// Observes the arithmetic of an all-reduce of gradients in a format. Every rank must call the function.
 pub fn probe(group: &mut dyn Group, format: Format) -> Result<Observation, CollectiveError> {
-    let (rank, ranks) = (group.rank(), group.size());
+    probe_sum((group.rank(), group.size()), format, |gradient| {
+        group.all_reduce(gradient)
+    })
+}
+
+/// Observes the arithmetic of a function that replaces a gradient in a format by its sum over all ranks. The first argument has the rank and
+/// the number of ranks. Every rank must call the function.
+pub fn probe_sum(
+    (rank, ranks): (usize, usize),
+    format: Format,
+    mut sum: impl FnMut(&mut Gradient) -> Result<(), CollectiveError>,
+) -> Result<Observation, CollectiveError> {
     let mut sums = Gradient::from_f64(format, terms(format, rank, ranks));
-    group.all_reduce(&mut sums)?;
+    sum(&mut sums)?;
     let significand_bits = (ranks > 1).then(|| kept_bits(format, ranks, &sums.to_f64()));
 
     let mut sums = Gradient::from_f64(format, (0..SUMS * ranks).map(|index| value(format, rank, index)));
-    group.all_reduce(&mut sums)?;
+    sum(&mut sums)?;
     let sums = sums.to_f64();
     let reproduces = |algorithm: &ReduceAlgorithm| expected_sums(*algorithm, format, ranks) == sums;
     let orders = ReduceAlgorithm::ALL.iter().copied().filter(reproduces).collect();

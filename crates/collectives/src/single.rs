@@ -34,6 +34,14 @@ impl Group for Single {
         Ok(Some(vec![gradient.clone()]))
     }
 
+    fn send(&mut self, to: usize, _bytes: &[u8]) -> Result<(), CollectiveError> {
+        Err(CollectiveError::NoRank { rank: to, size: 1 })
+    }
+
+    fn receive(&mut self) -> Result<(usize, Vec<u8>), CollectiveError> {
+        Err(CollectiveError::NoSender)
+    }
+
     fn barrier(&mut self) -> Result<(), CollectiveError> {
         Ok(())
     }
@@ -64,6 +72,11 @@ mod tests {
             group.broadcast(1, &mut gradient),
             Err(CollectiveError::Root { root: 1, size: 1 })
         );
+        assert_eq!(
+            group.send(0, b""),
+            Err(CollectiveError::NoRank { rank: 0, size: 1 })
+        );
+        assert_eq!(group.receive(), Err(CollectiveError::NoSender));
         assert_eq!(group.take_traffic(), Some(Traffic::default()));
     }
 }

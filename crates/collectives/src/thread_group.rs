@@ -14,10 +14,16 @@ pub struct ThreadGroup {
     rank: usize,
     senders: Vec<Sender<Message>>,
     receivers: Vec<Receiver<Message>>,
+    /// Senders of bytes to the other ranks; `None` for this rank, whose receiver would otherwise never close.
+    mailboxes: Vec<Option<Sender<Mail>>>,
+    mailbox: Receiver<Mail>,
 }
 
 /// Call of a rank with its data.
 type Message = (Call, Data);
+
+/// Bytes for one rank, with the rank that sent them.
+type Mail = (usize, Vec<u8>);
 
 #[derive(Debug, Clone)]
 enum Data {
@@ -29,11 +35,20 @@ enum Data {
 impl ThreadGroup {
     /// Returns the groups of all ranks, one for each thread.
     pub fn new(ranks: usize) -> Vec<Self> {
-        let mut groups: Vec<Self> = (0..ranks)
-            .map(|rank| Self {
+        let (mailboxes, receivers): (Vec<_>, Vec<_>) = (0..ranks).map(|_| channel()).unzip();
+        let of_others = |rank| {
+            let mailboxes = mailboxes.iter().enumerate();
+            mailboxes.map(move |(other, sender)| (other != rank).then(|| Sender::clone(sender)))
+        };
+        let mut groups: Vec<Self> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(rank, mailbox)| Self {
                 rank,
                 senders: Vec::new(),
                 receivers: Vec::new(),
+                mailboxes: of_others(rank).collect(),
+                mailbox,
             })
             .collect();
         for from in 0..ranks {
@@ -113,6 +128,18 @@ impl Group for ThreadGroup {
         Ok((self.rank == root).then_some(gradients))
     }
 
+    fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), CollectiveError> {
+        let size = self.size();
+        let mailbox = self.mailboxes.get(to).and_then(Option::as_ref);
+        let mailbox = mailbox.ok_or(CollectiveError::NoRank { rank: to, size })?;
+        let sent = mailbox.send((self.rank, bytes.to_vec()));
+        sent.map_err(|_| CollectiveError::RankLeft { rank: to })
+    }
+
+    fn receive(&mut self) -> Result<(usize, Vec<u8>), CollectiveError> {
+        self.mailbox.recv().map_err(|_| CollectiveError::NoSender)
+    }
+
     fn barrier(&mut self) -> Result<(), CollectiveError> {
         self.exchange(Call::Barrier, Data::None).map(drop)
     }
@@ -171,6 +198,27 @@ mod tests {
             group.broadcast(2, &mut gradient).unwrap();
             assert_eq!(gradient, Gradient::F32(vec![2.0]));
             assert_eq!(group.take_traffic(), None);
+        });
+    }
+
+    #[test]
+    fn bytes_of_a_rank_arrive_in_order() {
+        on_ranks(3, |mut group| match group.rank() {
+            0 => {
+                let mut of_ranks = [vec![], vec![], vec![]];
+                for _ in 0..4 {
+                    let (from, bytes) = group.receive().unwrap();
+                    of_ranks[from].push(bytes);
+                }
+                assert_eq!(of_ranks, [vec![], vec![vec![1], vec![]], vec![vec![2], vec![]]]);
+                assert_eq!(group.receive(), Err(CollectiveError::NoSender));
+            }
+            rank => {
+                group.send(0, &[rank as u8]).unwrap();
+                group.send(0, &[]).unwrap();
+                let error = CollectiveError::NoRank { rank, size: 3 };
+                assert_eq!(group.send(rank, &[]), Err(error));
+            }
         });
     }
 

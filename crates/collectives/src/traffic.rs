@@ -4,7 +4,7 @@ use std::ops::{AddAssign, Sub};
 
 use mantissa_core::ReduceAlgorithm;
 
-use crate::order::largest_power_of_two_up_to;
+use crate::{Gradient, order::largest_power_of_two_up_to};
 
 /// Messages that a rank sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +13,18 @@ pub struct Traffic {
     pub messages: u64,
     /// Bytes of data in all messages, without headers.
     pub bytes: u64,
+}
+
+impl Traffic {
+    /// Returns the traffic of messages that all have the values of a buffer. Without values, no message is sent.
+    pub fn of_messages(messages: usize, buffer: &Gradient) -> Self {
+        let bytes = buffer.len() as u64 * u64::from(buffer.format().storage_bytes());
+        let messages = if buffer.is_empty() { 0 } else { messages as u64 };
+        Self {
+            messages,
+            bytes: messages * bytes,
+        }
+    }
 }
 
 impl AddAssign for Traffic {

@@ -138,6 +138,16 @@ impl ParameterSet {
         }
     }
 
+    /// Replaces all values, in order. They are rounded to the format of the values that they replace.
+    pub fn replace(&mut self, values: impl IntoIterator<Item = Tensor<1>>) {
+        let mut values = values.into_iter();
+        self.update(|_, _, value| {
+            let new = values.next().expect("there is a value for every parameter");
+            assert_eq!(new.dims(), value.dims(), "the new values have the same shape");
+            round(new, value.dtype())
+        });
+    }
+
     /// Replaces each value by the result of `update(index, dimensions of its shape, value)`.
     pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<1>) -> Tensor<1>) {
         // Values are moved into the closure, which allows in-place updates.

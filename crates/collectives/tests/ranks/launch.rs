@@ -23,7 +23,8 @@ pub fn on_ranks<F: Fn(&mut dyn Group, ReduceAlgorithm)>(
 ) {
     for size in sizes {
         for algorithm in algorithms {
-            let Some(output) = output_of_ranks(*size, *algorithm, environment(*algorithm), &body) else {
+            let Some(output) = output_of_ranks(*size, *algorithm, environment(Some(*algorithm)), &body)
+            else {
                 return;
             };
             assert_passed(&output, *size, &format!("{algorithm}, {size} ranks"));

@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Status};
+use mantissa_core::{Backend, Reduce, Status};
 use tempfile::TempDir;
 
 use self::{
@@ -94,10 +94,12 @@ impl Workers {
                 return Ok((CellResult::Finished(Box::new(finished)), vec![]));
             }
         };
+        let all_reduces = setting.reduce() == Reduce::AllReduce;
+        let algorithm = all_reduces.then(|| setting.reduce_algorithm());
         let mut command = mpirun.command(setting, &self.program.executable(), &socket.path());
         // The ranks get the environment of `mpirun`.
         command
-            .envs(mantissa_collectives::environment(setting.reduce_algorithm()))
+            .envs(mantissa_collectives::environment(algorithm))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

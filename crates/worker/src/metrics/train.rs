@@ -82,6 +82,7 @@ pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome)
     if let Some(communication) = communication {
         insert_communication(metrics, communication, *stepping_seconds);
     }
+    insert_staleness(metrics, &outcome.samples.staleness);
     memory_parts(metrics, memory.as_ref());
     memory_estimates(metrics, estimated.as_ref());
     tensor_ranges(metrics, &outcome.samples.ranges);
@@ -114,6 +115,19 @@ fn insert_communication(metrics: &mut Metrics, communication: &Communication, st
             true => insert(name, accuracy.relative_error, "first step, against float64"),
             false => drop(metrics.insert(name, Metric::absent(name, "a sum is not finite"))),
         }
+    }
+}
+
+/// Adds the mean staleness of the gradients that an asynchronous parameter server applied.
+fn insert_staleness(metrics: &mut Metrics, histogram: &[u64]) {
+    let gradients: u64 = histogram.iter().sum();
+    if gradients > 0 {
+        let steps = (0..)
+            .zip(histogram)
+            .map(|(staleness, count): (u64, _)| staleness * count);
+        let mean = steps.sum::<u64>() as f64 / gradients as f64;
+        let method = format!("mean over {gradients} gradients");
+        insert_reading(metrics, MetricName::MeanStaleness, mean, &method);
     }
 }
 

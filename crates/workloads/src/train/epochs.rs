@@ -30,6 +30,13 @@ impl<M: Network> Trainer<'_, M> {
             let total = groups.len() as u64 * u64::from(self.task.epochs);
             let rate = learning_rate(self.cell, self.task, total);
             self.log.totals.train = Share::default();
+            let groups = match self.ranks.is_asynchronous() {
+                true => {
+                    self.train_asynchronously(data, &groups, &rate, observer)?;
+                    vec![]
+                }
+                false => groups,
+            };
             for group in groups {
                 let begun = Instant::now();
                 let learning_rate = rate.at(self.log.totals.steps);

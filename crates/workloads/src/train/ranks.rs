@@ -1,17 +1,22 @@
 //! Ranks of a training: processes that train one model on parts of each batch.
 //!
-//! Every rank has the same parameters and the same order of micro-batches. In each optimizer step, a rank computes the gradients of its
-//! own micro-batches, the gradients are summed over all ranks, and every rank makes the same step with the sum. A decision about the step,
-//! such as whether the scaled gradients overflowed, depends only on the sum and is therefore the same on every rank.
+//! Every rank has the same order of micro-batches. In each optimizer step, a rank computes the gradients of its own micro-batches, and the
+//! gradients are summed over all ranks. With an all-reduce, every rank makes the same step with the sum. A decision about the step, such as
+//! whether the scaled gradients overflowed, depends only on the sum and is therefore the same on every rank. With a parameter server, rank 0
+//! makes the step and sends the parameters to the other ranks. An asynchronous server makes a step with the gradient of one rank.
 
 mod agreement;
+mod asynchronous;
+mod message;
 mod reduction;
 mod reduction_check;
+mod server;
+mod staleness;
 
 use std::time::Instant;
 
 use mantissa_collectives::{CollectiveError, Group, Traffic};
-use mantissa_core::{Format, ReduceAlgorithm, Setting};
+use mantissa_core::{Format, Reduce, ReduceAlgorithm, Setting};
 
 use crate::{ReductionAccuracy, WorkloadError};
 
@@ -23,6 +28,10 @@ pub(super) struct Ranks<'a> {
     devices: usize,
     /// Format in which gradients are sent and summed.
     format: Format,
+    /// Format of the parameters.
+    parameter_format: Format,
+    reduce: Reduce,
+    /// Algorithm of an all-reduce.
     algorithm: ReduceAlgorithm,
     /// Accuracy of the reduction, measured before the training.
     accuracy: Option<ReductionAccuracy>,
@@ -35,12 +44,21 @@ pub(super) struct Ranks<'a> {
 struct Counters {
     /// Duration, including the time of waiting for slower ranks.
     seconds: f64,
-    /// Number of reductions.
+    /// Number of reductions, or of gradients that an asynchronous server applied.
     reductions: u64,
     /// Messages that this rank sent in all reductions; `None` before the first one, and if the engine does not count them.
     traffic: Option<Traffic>,
     /// Messages that this rank should have sent.
     expected: Traffic,
+}
+
+impl Counters {
+    /// Adds messages that were sent, if the engine counts them.
+    fn add_traffic(&mut self, sent: Option<Traffic>) {
+        if let Some(sent) = sent {
+            *self.traffic.get_or_insert_default() += sent;
+        }
+    }
 }
 
 impl<'a> Ranks<'a> {
@@ -59,10 +77,30 @@ impl<'a> Ranks<'a> {
             group: None,
             devices: setting.devices() as usize,
             format: setting.reduce_format().into(),
+            parameter_format: setting.precision().parameters(),
+            reduce: setting.reduce(),
             algorithm: setting.reduce_algorithm(),
             accuracy: None,
             counters: Counters::default(),
         }
+    }
+
+    /// Returns the group of several ranks.
+    fn group(&mut self) -> &mut (dyn Group + 'a) {
+        match &mut self.group {
+            Some(group) => &mut **group,
+            None => unreachable!("the training has several ranks"),
+        }
+    }
+
+    /// Returns true if rank 0 makes the optimizer steps with the gradients of all ranks.
+    pub(super) fn has_server(&self) -> bool {
+        self.group.is_some() && self.reduce == Reduce::ParameterServer
+    }
+
+    /// Returns true if rank 0 makes an optimizer step with the gradients of each other rank.
+    pub(super) fn is_asynchronous(&self) -> bool {
+        self.group.is_some() && self.reduce == Reduce::ParameterServerAsync
     }
 
     fn rank(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Optimizer step over a group of micro-batches, on one or several ranks.
 
-use burn::tensor::{Element, Tensor, kind::Basic};
-use mantissa_precision::{GradientSum, LossScaler, ParameterSet, micro_batch_momentum};
+use burn::tensor::{Element, Int, Tensor, kind::Basic};
+use mantissa_precision::{GradientSum, LossScaler, ParameterSet, ScaleChange, micro_batch_momentum};
 
 use super::{checkpointing, forward::Loss, log::StepResult, trainer::Trainer};
 use crate::{
@@ -12,11 +12,20 @@ use crate::{
 };
 
 /// Reads vectors from the device and concatenates their values. A rank has none in a step with fewer micro-batches than ranks.
-fn joined<E: Element, K: Basic>(vectors: Vec<Tensor<1, K>>) -> Result<Vec<E>, WorkloadError> {
+pub(super) fn joined<E: Element, K: Basic>(vectors: Vec<Tensor<1, K>>) -> Result<Vec<E>, WorkloadError> {
     match vectors.is_empty() {
         true => Ok(vec![]),
         false => read(Tensor::cat(vectors, 0)),
     }
+}
+
+/// Gradients and results of several micro-batches.
+pub(super) struct Accumulated {
+    pub(super) gradients: GradientSum,
+    /// Summed loss of each micro-batch.
+    pub(super) losses: Vec<Tensor<1>>,
+    /// Number of correct predictions of each micro-batch.
+    pub(super) hits: Vec<Tensor<1, Int>>,
 }
 
 /// Momentum of running statistics, as in PyTorch.
@@ -30,38 +39,30 @@ impl<M: Network> Trainer<'_, M> {
         let [labels, examples, all_micro_batches] =
             self.ranks.sum([labels, examples, micro_batches.len()])?;
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
-        let mut gradients = GradientSum::new(self.parameters.len());
-        let (mut losses, mut hits) = (vec![], vec![]);
         #[cfg(test)]
         super::warm_up::record_step(micro_batches.len(), self.optimizer.state().next().is_some());
-        let working = self.working();
         let share = 1.0 / labels as f64;
         let first = self.micro_batches;
-        for (index, batch) in micro_batches.iter().enumerate() {
-            // The dropout masks of a micro-batch do not depend on its rank.
-            self.micro_batches = first + self.ranks.position(index) as u64;
-            let loss = self.backward(&working, batch, share * scale, &mut gradients);
-            losses.push(loss.summed.inner());
-            hits.push(loss.hits);
-            self.update_running_statistics(loss.moments, micro_batches.len());
-        }
+        let positions: Vec<usize> = (0..micro_batches.len())
+            .map(|index| self.ranks.position(index))
+            .collect();
+        let Accumulated {
+            gradients,
+            losses,
+            hits,
+        } = self.accumulate(micro_batches, share * scale, |index| {
+            first + positions[index] as u64
+        });
         self.micro_batches = first + all_micro_batches as u64;
-        drop(working);
-        let gradients = self.ranks.reduce(gradients, &self.parameters, self.device)?;
-        let (optimizer, parameters) = (&mut self.optimizer, &mut self.parameters);
-        let change = match &mut self.scaler {
-            Some(scaler) => {
-                let change = scaler.step(optimizer, parameters, gradients);
-                Some(change.map_err(WorkloadError::device)?)
-            }
-            None => {
-                optimizer.step(parameters, gradients);
-                None
-            }
+        let change = if self.ranks.has_server() {
+            self.step_on_server(gradients)?
+        } else {
+            let gradients = self.ranks.reduce(gradients, &self.parameters, self.device)?;
+            self.update(gradients)?
         };
         sync(self.device)?;
         let losses: Vec<f64> = joined(losses)?;
-        let norm = self.optimizer.take_norm().map(read).transpose()?;
+        let norm = self.take_norm()?;
         let hits: Vec<i64> = joined(hits)?;
         let losses = self.ranks.losses(losses)?;
         let [hits] = self.ranks.sum([hits.iter().sum::<i64>() as usize])?;
@@ -71,8 +72,53 @@ impl<M: Network> Trainer<'_, M> {
             labels: labels as u64,
             examples: examples as u64,
             scale: change,
-            norm: norm.and_then(|norm| norm.first().copied()),
+            norm,
         })
+    }
+
+    /// Accumulates the gradients of `factor` times the summed losses of micro-batches. `number` returns the number of a micro-batch in the
+    /// training, on which its dropout masks depend.
+    pub(super) fn accumulate(
+        &mut self,
+        micro_batches: &[Batch<M>],
+        factor: f64,
+        number: impl Fn(usize) -> u64,
+    ) -> Accumulated {
+        let mut sums = Accumulated {
+            gradients: GradientSum::new(self.parameters.len()),
+            losses: vec![],
+            hits: vec![],
+        };
+        let working = self.working();
+        for (index, batch) in micro_batches.iter().enumerate() {
+            self.micro_batches = number(index);
+            let loss = self.backward(&working, batch, factor, &mut sums.gradients);
+            sums.losses.push(loss.summed.inner());
+            sums.hits.push(loss.hits);
+            self.update_running_statistics(loss.moments, micro_batches.len());
+        }
+        sums
+    }
+
+    /// Updates the parameters with accumulated gradients, unless they overflowed.
+    pub(super) fn update(&mut self, gradients: GradientSum) -> Result<Option<ScaleChange>, WorkloadError> {
+        let (optimizer, parameters) = (&mut self.optimizer, &mut self.parameters);
+        match &mut self.scaler {
+            Some(scaler) => {
+                let change = scaler.step(optimizer, parameters, gradients);
+                change.map(Some).map_err(WorkloadError::device)
+            }
+            None => {
+                optimizer.step(parameters, gradients);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes the norm of the gradients of the last update before clipping; `None` without clipping.
+    pub(super) fn take_norm(&mut self) -> Result<Option<f64>, WorkloadError> {
+        let norm: Option<Vec<f64>> = self.optimizer.take_norm().map(read).transpose()?;
+        Ok(norm.and_then(|norm| norm.first().copied()))
     }
 
     /// Updates the running statistics with the moments of a micro-batch. `micro_batches` is the number of micro-batches per optimizer step.

@@ -14,7 +14,7 @@ use crate::launch::{output_of_ranks, text};
 fn check_end<F: Fn(&mut dyn Group, ReduceAlgorithm)>(body: F) {
     let start = Instant::now();
     let algorithm = ReduceAlgorithm::Ring;
-    let Some(output) = output_of_ranks(3, algorithm, environment(algorithm), body) else {
+    let Some(output) = output_of_ranks(3, algorithm, environment(Some(algorithm)), body) else {
         return;
     };
     let text = text(&output);

@@ -1,6 +1,6 @@
 //! Traffic that the engine counts, compared with the formulas.
 
-use mantissa_collectives::{Gradient, Traffic, expected_traffic};
+use mantissa_collectives::{Gradient, Traffic, environment, expected_traffic};
 use mantissa_core::{Format, ReduceAlgorithm};
 
 use crate::launch::{assert_passed, on_ranks, output_of_ranks};
@@ -42,6 +42,64 @@ fn only_messages_with_gradients_are_counted() {
         ];
         assert_eq!(group.take_traffic(), Some(sent[group.rank()]));
         assert_eq!(group.take_traffic(), Some(Traffic::default()));
+    });
+}
+
+#[test]
+fn counted_traffic_of_a_server_equals_the_formula() {
+    for ranks in [2, 3, 5, 8] {
+        let output = output_of_ranks(ranks, ReduceAlgorithm::Ring, environment(None), |group, _| {
+            let (rank, size) = (group.rank(), group.size());
+            for len in [0, 1, 1000, 100_003] {
+                let gradient = Gradient::from_f64(Format::Bf16, vec![1.0; len]);
+                let mut parameters = Gradient::F32(vec![1.0; 2 * len]);
+                let gathered = group.gather(0, &gradient).unwrap();
+                assert_eq!(gathered.map(|all| all.len()), (rank == 0).then_some(size));
+                group.broadcast(0, &mut parameters).unwrap();
+                // Each worker sends its gradient, and the server sends each of them the parameters.
+                let expected = match rank {
+                    0 => Traffic::of_messages(size - 1, &parameters),
+                    _ => Traffic::of_messages(1, &gradient),
+                };
+                assert_eq!(group.take_traffic(), Some(expected), "rank {rank}, {len} values");
+            }
+        });
+        match output {
+            Some(output) => assert_passed(&output, ranks, &format!("{ranks} ranks")),
+            None => return,
+        }
+    }
+}
+
+#[test]
+fn messages_between_two_ranks_are_counted() {
+    on_ranks(&[3], &[ReduceAlgorithm::Ring], |group, _| {
+        // Rank 0 receives from both, in any order, and answers. The last message is longer than those that MPI sends at once.
+        let long = vec![7; 3_000_000];
+        match group.rank() {
+            0 => {
+                for _ in 0..6 {
+                    let (from, bytes) = group.receive().unwrap();
+                    assert!(bytes.is_empty() || bytes == [from as u8] || bytes == long);
+                    group.send(from, &bytes).unwrap();
+                }
+            }
+            rank => {
+                for sent in [vec![], vec![rank as u8], long] {
+                    group.send(0, &sent).unwrap();
+                    assert_eq!(group.receive().unwrap(), (0, sent));
+                }
+            }
+        }
+        let each = Traffic {
+            messages: 3,
+            bytes: 3_000_001,
+        };
+        let both = Traffic {
+            messages: 6,
+            bytes: 6_000_002,
+        };
+        assert_eq!(group.take_traffic(), Some([both, each, each][group.rank()]));
     });
 }
 

@@ -3,7 +3,7 @@
 use std::{io, num::NonZero, thread};
 
 use mantissa_collectives::Traffic;
-use mantissa_core::{Event, EventKind, open_own_program};
+use mantissa_core::{Event, EventKind, Reduce, open_own_program};
 use mantissa_precision::ParameterSet;
 
 use super::Ranks;
@@ -59,8 +59,12 @@ impl Ranks<'_> {
         let both = traffic.iter().flatten().zip(expected.iter().flatten());
         for (rank, (sent, expected)) in both.enumerate().filter(|(_, (sent, expected))| sent != expected) {
             warnings.push(format!(
-                "rank {rank} sent {} messages with {} bytes, but with `reduce_algorithm={}` it should send {} with {}",
-                sent.messages, sent.bytes, self.algorithm, expected.messages, expected.bytes
+                "rank {rank} sent {} messages with {} bytes, but with `{}` it should send {} with {}",
+                sent.messages,
+                sent.bytes,
+                self.way(),
+                expected.messages,
+                expected.bytes
             ));
         }
         let hashes = self.gather(hash_of(parameters)?.as_bytes())?;
@@ -70,13 +74,34 @@ impl Ranks<'_> {
             ));
         }
         let communication = Communication {
-            seconds: counters.seconds,
+            seconds: self.communication_seconds()?,
             reductions: counters.reductions,
             accuracy: self.accuracy,
             traffic: traffic.and_then(|traffic| traffic.into_iter().max_by_key(|sent| sent.bytes)),
         };
         let event = |warning| Event::new(EventKind::Warning, warning);
         Ok(Some((communication, warnings.into_iter().map(event).collect())))
+    }
+
+    /// Returns the time in which this rank communicated. The server of an asynchronous training only communicates, so it returns the mean of
+    /// its workers.
+    fn communication_seconds(&mut self) -> Result<f64, WorkloadError> {
+        let own = self.counters.seconds;
+        let all = self.gather(&own.to_le_bytes())?;
+        if !self.is_asynchronous() {
+            return Ok(own);
+        }
+        let workers = all.iter().skip(1).flat_map(|rank| rank.as_chunks().0);
+        let total: f64 = workers.map(|bytes| f64::from_le_bytes(*bytes)).sum();
+        Ok(total / (self.size() - 1) as f64)
+    }
+
+    /// Returns the axis that determines the messages, with its value.
+    fn way(&self) -> String {
+        match self.reduce {
+            Reduce::AllReduce => format!("reduce_algorithm={}", self.algorithm),
+            reduce => format!("reduce={reduce}"),
+        }
     }
 
     /// Returns the messages of each rank; `None` if one of them has none.

@@ -4,6 +4,7 @@ use std::{iter, time::Instant};
 
 use burn::tensor::{DType, Device, Element, Tensor, TensorData};
 use mantissa_collectives::{Gradient, expected_traffic};
+use mantissa_core::Format;
 use mantissa_precision::{GradientSum, ParameterSet};
 
 use super::{Ranks, failed};
@@ -28,16 +29,10 @@ impl Ranks<'_> {
         sync(device)?;
         let lengths = self.lengths(&gradients, parameters)?;
         let begun = Instant::now();
-        let is_f64 = parameters.iter().any(|(_, value)| value.dtype() == DType::F64);
-        let mut sum = match is_f64 {
-            true => Gradient::from_f64(self.format, concatenated(gradients, &lengths, -0.0)?),
-            false => Gradient::from_f32(self.format, concatenated(gradients, &lengths, -0.0)?),
-        };
+        let wide = wide(parameters);
+        let mut sum = on_host(gradients, &lengths, self.format, wide)?;
         self.all_reduce(&mut sum)?;
-        let sums = match is_f64 {
-            true => split(&sum.to_f64(), &lengths, device),
-            false => split(&sum.into_f32(), &lengths, device),
-        };
+        let sums = on_device(sum, &lengths, wide, device);
         sync(device)?;
         self.counters.seconds += begun.elapsed().as_secs_f64();
         Ok(GradientSum::from_parts(sums))
@@ -52,10 +47,8 @@ impl Ranks<'_> {
         let own: Vec<u8> = gradients.iter().map(|sum| u8::from(sum.is_some())).collect();
         let on_ranks = self.gather(&own)?;
         let is_present = |index: usize| on_ranks.iter().any(|rank| rank[index] == 1);
-        let lengths = parameters.iter().enumerate();
-        Ok(lengths
-            .map(|(index, (_, value))| is_present(index).then(|| value.shape().num_elements()))
-            .collect())
+        let present: Vec<bool> = (0..own.len()).map(is_present).collect();
+        Ok(lengths_of(&present, parameters))
     }
 
     /// Sums a gradient over all ranks, and counts the messages.
@@ -66,9 +59,8 @@ impl Ranks<'_> {
         // Discard the messages of other operations.
         group.take_traffic();
         group.all_reduce(gradient).map_err(failed)?;
-        if let Some(sent) = group.take_traffic() {
-            *self.counters.traffic.get_or_insert_default() += sent;
-        }
+        let sent = group.take_traffic();
+        self.counters.add_traffic(sent);
         let (rank, ranks, bytes) = (group.rank(), group.size(), gradient.format().storage_bytes());
         self.counters.expected +=
             expected_traffic(self.algorithm, rank, ranks, gradient.len(), bytes as usize);
@@ -77,8 +69,47 @@ impl Ranks<'_> {
     }
 }
 
-/// Copies the gradients to the host, one after the other. A parameter without a gradient on this rank contributes `zero`: −0 does not
-/// change any sum, not even one of −0.
+/// Returns the number of values of each parameter that has a gradient, and `None` for the others.
+pub(super) fn lengths_of(present: &[bool], parameters: &ParameterSet) -> Vec<Option<usize>> {
+    let lengths = parameters.iter().map(|(_, value)| value.shape().num_elements());
+    let both = lengths.zip(present);
+    both.map(|(len, present)| present.then_some(len)).collect()
+}
+
+/// Returns f64 if the parameters are in f64, otherwise f32.
+pub(super) fn wide(parameters: &ParameterSet) -> Format {
+    let is_f64 = parameters.iter().any(|(_, value)| value.dtype() == DType::F64);
+    if is_f64 { Format::F64 } else { Format::F32 }
+}
+
+/// Copies gradients of the format `wide` to the host, and rounds them to `format`. A parameter without a gradient on this rank contributes −0,
+/// which does not change any sum, not even one of −0.
+pub(super) fn on_host(
+    gradients: GradientSum,
+    lengths: &[Option<usize>],
+    format: Format,
+    wide: Format,
+) -> Result<Gradient, WorkloadError> {
+    Ok(match wide {
+        Format::F64 => Gradient::from_f64(format, concatenated(gradients, lengths, -0.0)?),
+        _ => Gradient::from_f32(format, concatenated(gradients, lengths, -0.0)?),
+    })
+}
+
+/// Copies values to the device as vectors of the format `wide`, one per parameter with a length.
+pub(super) fn on_device(
+    values: Gradient,
+    lengths: &[Option<usize>],
+    wide: Format,
+    device: &Device,
+) -> Vec<Option<Tensor<1>>> {
+    match wide {
+        Format::F64 => split(&values.to_f64(), lengths, device),
+        _ => split(&values.into_f32(), lengths, device),
+    }
+}
+
+/// Copies the gradients to the host, one after the other. A parameter without a gradient on this rank contributes `zero`.
 pub(super) fn concatenated<E: Element>(
     gradients: GradientSum,
     lengths: &[Option<usize>],

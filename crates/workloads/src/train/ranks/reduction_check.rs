@@ -1,7 +1,7 @@
 //! Check of the reduction before the training: its error, its repeatability, and the format and order of its additions.
 
-use mantissa_collectives::{Gradient, Observation, probe};
-use mantissa_core::{Event, EventKind, Format, ReduceAlgorithm};
+use mantissa_collectives::{CollectiveError, Gradient, Observation, probe_sum, sum_on_server};
+use mantissa_core::{Event, EventKind, Format, Reduce, ReduceAlgorithm};
 use mantissa_precision::{GradientSum, ParameterSet};
 
 use super::{Ranks, failed, reduction::concatenated};
@@ -19,10 +19,10 @@ const MAX_VALUES: usize = 1 << 17;
 
 impl<M: Network> Trainer<'_, M> {
     /// Reduces gradients of the micro-batches of the first optimizer step, with the loss scale of the warm-up. Changes the state of the
-    /// trainer. Does nothing with one rank.
+    /// trainer. Does nothing with one rank, and with an asynchronous server, which does not sum gradients.
     pub(in crate::train) fn check_reduction(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         let mut groups = order(self.cell, self.task, data.train.len(), 0).into_iter();
-        let Some(group) = groups.next().filter(|_| self.ranks.size() > 1) else {
+        let Some(group) = groups.next().filter(|_| self.ranks.sums_gradients()) else {
             return Ok(());
         };
         let own = self.ranks.shard(group).into_iter();
@@ -65,13 +65,15 @@ impl Ranks<'_> {
                 *sum += f64::from_ne_bytes(*bytes);
             }
         }
-        let (format, algorithm) = (self.format, self.algorithm);
-        let Some(group) = &mut self.group else {
-            unreachable!("the caller checks that there are several ranks")
+        let format = self.format;
+        // A parameter server adds like a linear all-reduce.
+        let algorithm = match self.reduce {
+            Reduce::AllReduce => self.algorithm,
+            Reduce::ParameterServer | Reduce::ParameterServerAsync => ReduceAlgorithm::Linear,
         };
         let mut sums = (0..REPEATS).map(|_| {
             let mut sum = Gradient::from_f64(format, own.iter().copied());
-            group.all_reduce(&mut sum).map_err(failed)?;
+            self.sum_everywhere(&mut sum).map_err(failed)?;
             Ok::<_, WorkloadError>(sum)
         });
         let first = sums
@@ -87,8 +89,26 @@ impl Ranks<'_> {
             equal,
             repeats: REPEATS,
         });
-        let observed = probe(&mut **group, format).map_err(failed)?;
-        Ok(event(&observed, format, algorithm))
+        let ranks = (self.rank(), self.size());
+        let observed = probe_sum(ranks, format, |gradient| self.sum_everywhere(gradient));
+        Ok(event(&observed.map_err(failed)?, format, algorithm))
+    }
+
+    fn sums_gradients(&self) -> bool {
+        self.size() > 1 && !self.is_asynchronous()
+    }
+
+    /// Replaces a gradient by the sum over all ranks, which is computed as in an optimizer step.
+    fn sum_everywhere(&mut self, gradient: &mut Gradient) -> Result<(), CollectiveError> {
+        let has_server = self.has_server();
+        let group = self.group();
+        if !has_server {
+            return group.all_reduce(gradient);
+        }
+        if let Some(sum) = sum_on_server(group, gradient)? {
+            *gradient = sum;
+        }
+        group.broadcast(0, gradient)
     }
 }
 

@@ -134,8 +134,12 @@ fn ranks_with_one_micro_batch_equal_accumulation_bit_for_bit() {
                 &data,
                 changes,
             );
-            let together = train_on_ranks(ranks, axes, &data, changes);
-            assert!(together == alone, "{ranks} ranks, {axes:?}");
+            // A parameter server adds in the order of the linear all-reduce.
+            for reduce in ["all-reduce", "parameter-server"] {
+                let axes = [axes, &[(Axis::Reduce, reduce)]].concat();
+                let together = train_on_ranks(ranks, &axes, &data, changes);
+                assert!(together == alone, "{ranks} ranks, {axes:?}");
+            }
         }
     }
 }
@@ -161,7 +165,125 @@ fn all_ranks_take_one_decision_on_overflows() {
         results.2.iter().filter(skipped).count()
     };
     assert!(skips(&alone) > 0 && skips(&alone) < 6, "{}", skips(&alone));
-    assert!(train_on_ranks(2, &[mixed], &data, changes) == alone);
+    for reduce in ["all-reduce", "parameter-server"] {
+        let together = train_on_ranks(2, &[mixed, (Axis::Reduce, reduce)], &data, changes);
+        assert!(together == alone, "{reduce}");
+    }
+}
+
+/// Trains with an asynchronous server. Returns the results of the server, and its histogram of staleness. Checks that all ranks have equal
+/// parameters.
+fn train_asynchronously(
+    ranks: u32,
+    axes: &[(Axis, &str)],
+    data: &Dataset<Tokenized>,
+    changes: Changes,
+) -> (Results, Vec<u64>) {
+    let devices = ranks.to_string();
+    let asynchronous = [
+        (Axis::Devices, devices.as_str()),
+        (Axis::Reduce, "parameter-server-async"),
+    ];
+    let (cell, task) = without_dropout(&[axes, &asynchronous].concat(), changes);
+    let mut results = on_ranks(ranks as usize, |mut group| {
+        let mut trainer = trainer(&cell, &task, data);
+        trainer.ranks = Ranks::new(&mut group, &cell.setting);
+        if let Some(change) = changes.trainer {
+            change(&mut trainer);
+        }
+        trainer.run(data, &mut ByteCountObserver).unwrap();
+        let staleness = std::mem::take(&mut trainer.log.samples.staleness);
+        let mut results = training_results(trainer);
+        results
+            .2
+            .retain(|event| !event.detail.contains("the ranks take turns"));
+        (results, staleness)
+    });
+    let server = results.remove(0);
+    for ((_, parameters, _), staleness) in results {
+        assert!(parameters == server.0.1, "{axes:?}");
+        assert_eq!(staleness, [0; 0]);
+    }
+    server
+}
+
+#[test]
+fn asynchronous_server_without_staleness_equals_one_rank_bit_for_bit() {
+    let (data, _cache) = data(EXAMPLES, 5, 3);
+    let clipped = Changes {
+        task: Some(|task| task.updates.clip_norm = Some(0.5)),
+        ..Changes::default()
+    };
+    let overflowing = Changes {
+        trainer: Some(|trainer| {
+            trainer.scaler = Some(LossScaler::new(LossScaling {
+                initial: 2f64.powi(22),
+                growth_interval: 1,
+                ..LossScaling::default()
+            }));
+        }),
+        ..Changes::default()
+    };
+    let cases: [(&[(Axis, &str)], Changes); 4] = [
+        (&[], Changes::default()),
+        (&[(Axis::Accumulate, "2"), (Axis::Optimizer, "lamb")], clipped),
+        (
+            &[(Axis::Precision, "64-true"), (Axis::ReduceFormat, "f64")],
+            clipped,
+        ),
+        (&[(Axis::Precision, "16-mixed")], overflowing),
+    ];
+    for (axes, changes) in cases {
+        let alone = train_alone(axes, &data, changes);
+        let steps = alone.0[0].values().count() as u64;
+        for ranks in [2, 4] {
+            let axes = [axes, &[(Axis::Staleness, "0")]].concat();
+            let (results, staleness) = train_asynchronously(ranks, &axes, &data, changes);
+            assert!(results == alone, "{ranks} ranks, {axes:?}");
+            assert_eq!(staleness, [steps], "{ranks} ranks, {axes:?}");
+        }
+    }
+}
+
+#[test]
+fn asynchronous_server_applies_every_gradient_within_the_bound() {
+    let (data, _cache) = data(EXAMPLES, 5, 3);
+    for bound in [1, 8] {
+        let text = bound.to_string();
+        let axes = [(Axis::Batch, "1"), (Axis::Staleness, text.as_str())];
+        let ((series, ..), staleness) = train_asynchronously(4, &axes, &data, Changes::default());
+        // Two epochs of 22 examples.
+        assert_eq!(staleness.iter().sum::<u64>(), 44, "{staleness:?}");
+        assert!(staleness.len() <= bound + 1, "bound {bound}: {staleness:?}");
+        // Three workers start with the first parameters, of which the bound allows two or three.
+        assert!(staleness.len() > 1, "bound {bound}: {staleness:?}");
+        assert!(series[0].values().all(f64::is_finite));
+    }
+}
+
+#[test]
+fn model_with_batch_norms_has_no_asynchronous_server() {
+    let (data, _cache) = data(EXAMPLES, 0, 3);
+    let axes = [(Axis::Devices, "2"), (Axis::Reduce, "parameter-server-async")];
+    let (cell, task) = without_dropout(&axes, Changes::default());
+    let errors = on_ranks(2, |mut group| {
+        let mut trainer = trainer(&cell, &task, &data);
+        trainer.ranks = Ranks::new(&mut group, &cell.setting);
+        let value = Tensor::from_data(TensorData::from([0.0_f32]), trainer.device);
+        let moments = mantissa_precision::Moments {
+            mean: value.clone(),
+            variance: value,
+        };
+        trainer.running = vec![("norm".to_owned(), moments)];
+        trainer
+            .run(&data, &mut ByteCountObserver)
+            .unwrap_err()
+            .to_string()
+    });
+    assert!(
+        errors.iter().all(|error| error.contains("running statistics")),
+        "{errors:?}"
+    );
 }
 
 /// Returns the largest difference between the parameters of two trainings, and of their losses.
@@ -265,9 +387,15 @@ fn gradient_of_one_rank_is_a_gradient_of_all_ranks() {
 #[test]
 fn the_check_measures_the_error_of_the_reduction_and_does_not_change_the_training() {
     let (data, _cache) = data(EXAMPLES, 0, 3);
-    let errors = ["f64", "f32", "bf16"].map(|format| {
+    let ways = [
+        ("f64", "all-reduce"),
+        ("f32", "parameter-server"),
+        ("bf16", "all-reduce"),
+    ];
+    let errors = ways.map(|(format, reduce)| {
         let axes = [
             (Axis::Devices, "3"),
+            (Axis::Reduce, reduce),
             (Axis::ReduceFormat, format),
             (Axis::ReduceAlgorithm, "linear"),
         ];
@@ -281,6 +409,7 @@ fn the_check_measures_the_error_of_the_reduction_and_does_not_change_the_trainin
             assert_eq!((accuracy.equal, accuracy.repeats), (30, 30));
             let event = trainer.log.events.pop().unwrap();
             assert_eq!(event.kind, EventKind::Observed, "{}", event.detail);
+            assert!(event.detail.contains("linear"), "{}", event.detail);
             trainer.start_over(&crate::Inputs::default()).unwrap();
             trainer.run(&data, &mut ByteCountObserver).unwrap();
             let mut results = training_results(trainer);
@@ -386,6 +515,14 @@ impl Group for Miscounting<'_> {
 
     fn gather(&mut self, root: usize, gradient: &Gradient) -> Result<Option<Vec<Gradient>>, CollectiveError> {
         self.0.gather(root, gradient)
+    }
+
+    fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), CollectiveError> {
+        self.0.send(to, bytes)
+    }
+
+    fn receive(&mut self) -> Result<(usize, Vec<u8>), CollectiveError> {
+        self.0.receive()
     }
 
     fn barrier(&mut self) -> Result<(), CollectiveError> {
