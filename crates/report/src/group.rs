@@ -6,6 +6,7 @@ use mantissa_core::{Axis, MatmulPrecision, MetricName, Status, TaskKind};
 
 use crate::{
     Row,
+    row::varies,
     setting::{Comparison, SettingResult, compare, ratio_to_baseline, speeds},
     shape,
     units::Scale,
@@ -50,7 +51,7 @@ impl<'a> Group<'a> {
         let varying: Vec<Axis> = Axis::ALL
             .iter()
             .copied()
-            .filter(|axis| varies(&rows, *axis))
+            .filter(|axis| varies(rows.iter(), *axis))
             .collect();
         let has = |metric: &MetricName| rows.iter().any(|row| row.metrics.contains_key(metric));
         let kernel = rows.first().and_then(|row| shape::kernel(&row.cell.workload));
@@ -185,16 +186,6 @@ impl<'a> Group<'a> {
         }
         parts.join(" · ")
     }
-}
-
-/// Returns `true` if rows differ in an axis. Ignores rows in which the axis has no effect.
-fn varies(rows: &[Row<'_>], axis: Axis) -> bool {
-    let mut values = rows
-        .iter()
-        .map(|row| row.axis(axis))
-        .filter(|value| !value.is_empty());
-    let first = values.next();
-    values.any(|value| Some(value) != first)
 }
 
 /// Sets the baseline of every row and its ratios to the baseline row of the same seed. The speed verdict of a row is that of its setting.

@@ -236,6 +236,13 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Returns `true` if rows differ in an axis. Ignores rows in which the axis has no effect.
+pub(crate) fn varies<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>, axis: Axis) -> bool {
+    let mut values = rows.map(|row| row.axis(axis)).filter(|value| !value.is_empty());
+    let first = values.next();
+    values.any(|value| Some(value) != first)
+}
+
 /// Describes the formats of operands and accumulator, e.g. `tf32 → f32`, or their bits if no known format has that layout.
 pub(crate) fn operands(significand: Option<u32>, exponent: Option<u32>, accumulator: Option<&str>) -> String {
     let known = Format::ALL

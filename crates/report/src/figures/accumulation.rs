@@ -1,19 +1,14 @@
 //! Time, accuracy and memory over micro-batch × accumulation steps, in panels side by side.
 
-use mantissa_core::{Axis, Better, MetricName, TaskKind};
+use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
-    Canvas, describe_whiskers, ladder,
-    palette::{self, INK},
+    Canvas, describe_whiskers, ladder, metric_panel, palette,
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
     settings_of,
 };
-use crate::{
-    Group, Row, Suite,
-    setting::SettingResult,
-    units::{self, Scale},
-};
+use crate::{Group, Row, Suite, setting::SettingResult, units};
 
 /// Returns `true` if a training sweeps the micro-batch or the accumulation steps and its rows do not form a ladder (see `ladder`).
 pub fn applies(group: &Group<'_>) -> bool {
@@ -47,7 +42,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     ]
     .into_iter()
     .flatten()
-    .map(|(metric, title, kind)| panel(settings, metric, title, kind))
+    .map(|shown| {
+        let colour = |setting: &SettingResult<'_, '_>| palette::matmul(setting.row().cell.setting.matmul());
+        let missing =
+            |setting: &SettingResult<'_, '_>| Mark::missing(setting.failure().unwrap_or(units::ABSENT));
+        metric_panel::panel(settings, shown, colour, missing)
+    })
     .collect();
     let caption = format!(
         "Training time, test accuracy and peak memory of {} by micro-batch and number of accumulation steps ({}). {}",
@@ -87,39 +87,6 @@ fn label(group: &Group<'_>, row: &Row<'_>) -> String {
     match other_axes(group, row) {
         others if others.is_empty() => product,
         others => format!("{product} · {others}"),
-    }
-}
-
-fn panel(settings: &[SettingResult<'_, '_>], metric: MetricName, title: &str, kind: Kind) -> Panel {
-    let spots = settings.iter().map(|setting| setting.spot(metric));
-    let spots: Vec<_> = spots.collect();
-    let largest = spots.iter().flatten().map(|spot| spot.value).fold(0.0, f64::max);
-    let scale = Scale::of(metric, largest);
-    let marks = settings.iter().zip(spots).map(|(setting, spot)| {
-        let Some(spot) = spot else {
-            return Mark::missing(setting.failure().unwrap_or(units::ABSENT));
-        };
-        Mark {
-            spot: Some(spot),
-            published: None,
-            text: scale.text(spot.value),
-            colour: match kind {
-                Kind::Bars => palette::matmul(setting.row().cell.setting.matmul()),
-                Kind::Points | Kind::Text => INK,
-            },
-        }
-    });
-    Panel {
-        kind,
-        title: format!("{title}, {}", scale.unit),
-        unit: metric.unit().name(),
-        factor: scale.factor,
-        note: match metric.better() {
-            Better::Lower => "(lower is better)",
-            Better::Higher => "(higher is better)",
-        },
-        marks: marks.collect(),
-        guides: vec![],
     }
 }
 

@@ -1,9 +1,9 @@
 //! Time, communication and error of the gradients by number of devices and by reduction, in panels side by side.
 
-use mantissa_core::{Axis, Better, MetricName, TaskKind};
+use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
-    Canvas, describe_whiskers,
+    Canvas, describe_whiskers, metric_panel,
     palette::{self, INK},
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
@@ -13,7 +13,7 @@ use crate::{
     Group, Row, Suite,
     scaling::{Efficiency, efficiency},
     setting::SettingResult,
-    units::{self, Scale},
+    units,
 };
 
 /// Draws the panels of a training with several devices. `None` for other groups.
@@ -32,7 +32,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     ];
     let panels = panels.into_iter().filter(|(metric, ..)| group.has(*metric));
     let panels: Vec<Panel> = panels
-        .map(|(metric, title, kind)| panel(settings, metric, title, kind))
+        .map(|shown| metric_panel::panel(settings, shown, |_| palette::SERIES[0], missing))
         .collect();
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
     let subtitle = format!(
@@ -50,43 +50,13 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
 
-fn panel(settings: &[SettingResult<'_, '_>], metric: MetricName, title: &str, kind: Kind) -> Panel {
-    let spots: Vec<_> = settings.iter().map(|setting| setting.spot(metric)).collect();
-    let largest = spots.iter().flatten().map(|spot| spot.value).fold(0.0, f64::max);
-    let scale = Scale::of(metric, largest);
-    let marks = settings.iter().zip(spots).map(|(setting, spot)| {
-        let Some(spot) = spot else {
-            let alone = setting.row().cell.setting.devices() == 1;
-            let none = if alone { "one device" } else { units::ABSENT };
-            return Mark {
-                colour: INK,
-                ..Mark::missing(setting.failure().unwrap_or(none))
-            };
-        };
-        Mark {
-            spot: Some(spot),
-            published: None,
-            text: scale.text(spot.value),
-            colour: match kind {
-                Kind::Bars => palette::SERIES[0],
-                Kind::Points | Kind::Text => INK,
-            },
-        }
-    });
-    Panel {
-        kind,
-        title: match scale.unit {
-            "" => title.to_owned(),
-            unit => format!("{title}, {unit}"),
-        },
-        unit: metric.unit().name(),
-        factor: scale.factor,
-        note: match metric.better() {
-            Better::Lower => "(lower is better)",
-            Better::Higher => "(higher is better)",
-        },
-        marks: marks.collect(),
-        guides: vec![],
+/// Returns the mark of a setting without a value. One device does not communicate.
+fn missing(setting: &SettingResult<'_, '_>) -> Mark {
+    let is_alone = setting.row().cell.setting.devices() == 1;
+    let none = if is_alone { "one device" } else { units::ABSENT };
+    Mark {
+        colour: INK,
+        ..Mark::missing(setting.failure().unwrap_or(none))
     }
 }
 

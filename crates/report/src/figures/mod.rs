@@ -20,6 +20,7 @@ mod labels;
 mod ladder;
 mod loss;
 mod memory;
+mod metric_panel;
 pub(crate) mod palette;
 mod panels;
 mod pareto;

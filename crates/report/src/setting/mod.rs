@@ -17,7 +17,7 @@ pub(crate) use spot::Spot;
 use mantissa_analysis::{Doubt, Estimate, Verdict, hodges_lehmann_ratio};
 use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, TaskKind};
 
-use crate::{Group, Row};
+use crate::{Group, Row, row::varies};
 
 /// Cells that differ only in the seed. Tables, figures, headlines and advice take every number of a setting from here.
 #[derive(Debug, Clone)]
@@ -345,16 +345,13 @@ impl<'g, 'a> SettingResult<'g, 'a> {
 
 /// Sets the labels, which contain only axes that vary between the settings.
 fn set_labels(group: &Group<'_>, settings: &mut [SettingResult<'_, '_>]) {
-    let varies = |axis: Axis| {
-        let values = settings.iter().map(|setting| setting.row().axis(axis));
-        let mut values = values.filter(|value| !value.is_empty());
-        let first = values.next();
-        values.any(|value| Some(value) != first)
-    };
     let left_out: Vec<Axis> = Axis::ALL
         .iter()
         .copied()
-        .filter(|axis| *axis == Axis::Seed || !varies(*axis))
+        .filter(|axis| {
+            let rows = settings.iter().map(SettingResult::row);
+            *axis == Axis::Seed || !varies(rows, *axis)
+        })
         .collect();
     for setting in settings {
         let label = group.label(setting.row(), &left_out);
