@@ -6,6 +6,7 @@ use mantissa_core::{Axis, MatmulPrecision, MetricName, Status, TaskKind};
 
 use crate::{
     Row,
+    comparability::is_comparable,
     row::varies,
     setting::{Comparison, SettingResult, compare, ratio_to_baseline, speeds},
     shape,
@@ -146,6 +147,11 @@ impl<'a> Group<'a> {
         self.magnitudes.get(&metric).is_some_and(|(_, most)| *most > 0.0)
     }
 
+    /// Returns `true` if a cell has several devices. Its memory is that of rank 0.
+    pub(crate) fn has_several_devices(&self) -> bool {
+        self.rows.iter().any(|row| row.cell.setting.devices() > 1)
+    }
+
     /// Returns `true` if the cells differ in an axis.
     pub fn varies(&self, axis: Axis) -> bool {
         self.varying.contains(&axis)
@@ -202,7 +208,12 @@ fn set_baselines(
                 ratio_to_baseline(&mine, &theirs, *base == Some(*index))
             };
             let speed_up = ratio(&|row| speeds(row, speed));
-            let memory_ratio = memory.and_then(|metric| ratio(&|row| row.values(metric)));
+            let is_memory_comparable = |metric: MetricName| {
+                base.is_some_and(|base| is_comparable(metric, &rows[*index], &rows[base]))
+            };
+            let memory_ratio = memory
+                .filter(|metric| is_memory_comparable(*metric))
+                .and_then(|metric| ratio(&|row| row.values(metric)));
             let row = &mut rows[*index];
             row.baseline = *base;
             row.speed_up = speed_up;

@@ -10,6 +10,7 @@ mod advise;
 mod banner;
 mod cell_details;
 mod claims;
+mod comparability;
 mod data_sheet;
 mod difference;
 mod digest;

@@ -3,7 +3,7 @@
 use mantissa_analysis::Sample;
 use mantissa_core::{Axis, MetricName};
 
-use crate::{Group, Row, setting::SettingResult, units};
+use crate::{Group, Row, comparability::is_comparable, setting::SettingResult, units};
 
 /// Parts with their names, from the longest-lived to the shortest-lived.
 pub(crate) const PARTS: [(MetricName, &str); 5] = [
@@ -72,11 +72,14 @@ pub(crate) fn replace_peak(group: &Group<'_>) -> bool {
     group.memory == Some(MetricName::HostPeakBytes) && group.ok().any(is_known)
 }
 
-/// Returns the ratio of the sum of all parts to that of the baseline; `None` for the baseline.
+/// Returns the ratio of the sum of all parts to that of the baseline; `None` for the baseline and for another number of devices.
 pub(crate) fn total_ratio(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> Option<f64> {
     let settings = SettingResult::all(group, Row::is_ok);
     let is_base = |other: &&SettingResult<'_, '_>| other.is_baseline() && other.work() == setting.work();
     let base = settings.iter().find(is_base).filter(|_| !setting.is_baseline())?;
+    if !is_comparable(MetricName::WeightsBytes, setting.row(), base.row()) {
+        return None;
+    }
     Some(total(setting)? / total(base)?).filter(|ratio| ratio.is_finite())
 }
 

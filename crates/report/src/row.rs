@@ -9,6 +9,7 @@ use mantissa_core::{
 
 use crate::{
     Run,
+    comparability::oversubscription,
     data_sheet::{self, SheetPeak},
     estimates::{RecordWithDigest, over_processes},
     row_notes,
@@ -109,6 +110,13 @@ impl<'a> Row<'a> {
     /// Returns `true` if the cell ran to its end.
     pub fn is_ok(&self) -> bool {
         self.status == Some(Status::Ok)
+    }
+
+    /// Returns `true` if a process of the cell had more threads than cores, so that its times are not comparable.
+    pub(crate) fn is_oversubscribed(&self) -> bool {
+        self.records
+            .iter()
+            .any(|record| oversubscription(record).is_some())
     }
 
     /// Returns the violated expectations of the suite, or else the reason for the status.

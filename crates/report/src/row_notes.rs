@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mantissa_analysis::Estimate;
 use mantissa_core::{EventKind, MetricName};
 
-use crate::{digest::Times, estimates::RecordWithDigest, units};
+use crate::{comparability::oversubscription, digest::Times, estimates::RecordWithDigest, units};
 
 /// A row is launch-bound if no kernel runs on the device for more than this share of the time.
 pub(crate) const LAUNCH_BOUND: f64 = 0.5;
@@ -69,6 +69,7 @@ pub(crate) fn of_row(
         "outliers",
     ));
     notes.extend(launch_bound_note(metrics));
+    notes.extend(oversubscription_note(measured));
     let events = measured.iter().flat_map(|(record, _)| &record.events);
     for warning in events.filter(|event| event.kind == EventKind::Warning) {
         if !notes.contains(&warning.detail) {
@@ -78,9 +79,21 @@ pub(crate) fn of_row(
     notes
 }
 
+/// Returns the note of a row with more threads than cores.
+fn oversubscription_note(measured: &[RecordWithDigest<'_>]) -> Option<String> {
+    let (threads, cores) = measured.iter().find_map(|(record, _)| oversubscription(record))?;
+    let cores = match cores {
+        1 => "1 core".to_owned(),
+        _ => format!("{cores} cores"),
+    };
+    Some(format!(
+        "oversubscribed: {threads} threads on {cores}, times are not comparable"
+    ))
+}
+
 /// Shortens a note on the samples of a process to its name: `drift`. The details of the cell have the whole note.
 pub(crate) fn shortened(note: &str) -> &str {
-    let names = ["drift", "effective sample size", "outliers"];
+    let names = ["drift", "effective sample size", "outliers", "oversubscribed"];
     names
         .into_iter()
         .find(|name| note.starts_with(name))

@@ -35,8 +35,7 @@ pub(crate) fn efficiency(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> 
         return None;
     }
     let seconds = setting.value(MetricName::StepSeconds)?;
-    let cores = u64::from(row.records.first()?.fingerprint.cores);
-    if u64::from(devices) * u64::from(threads.unwrap_or(1)) > cores {
+    if row.is_oversubscribed() {
         return Some(Efficiency::Oversubscribed);
     }
     threads?;
@@ -57,5 +56,5 @@ pub(crate) fn efficiency(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> 
 }
 
 fn is_reference(row: &Row<'_>) -> bool {
-    row.is_ok() && row.cell.setting.devices() == 1
+    row.is_ok() && row.cell.setting.devices() == 1 && !row.is_oversubscribed()
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     Group, Row,
+    comparability::{depends_on_speed, is_of_rank_0},
     setting::{SPEED_THRESHOLD, SettingResult, accuracy_change, has_accuracy},
     units,
 };
@@ -23,6 +24,8 @@ pub(crate) struct Assessed<'r, 'a> {
     pub loss: Option<Estimate>,
     /// Reasons why the setting is not within the budget; empty if it is.
     pub reasons: Vec<String>,
+    /// `true` if the cost can be compared with that of other settings (see [`incomparable_cost`]).
+    pub has_comparable_cost: bool,
 }
 
 impl Assessed<'_, '_> {
@@ -234,7 +237,10 @@ fn assess<'r, 'a>(
     let is_kernel = group.kind == TaskKind::Kernel;
     let loss = candidate.accuracy_loss().filter(|_| !is_kernel);
     let mut reasons: Vec<String> = candidate.failure_with_reason().into_iter().collect();
+    let incomparable = cost.and_then(|metric| incomparable_cost(&candidate, metric));
+    let has_comparable_cost = incomparable.is_none();
     if reasons.is_empty() {
+        reasons.extend(incomparable);
         reasons.extend(precision_deviation(&candidate));
         if is_kernel {
             let limit = budget.error.filter(|_| is_quality_measured);
@@ -254,7 +260,22 @@ fn assess<'r, 'a>(
         loss: loss.cloned(),
         candidate,
         reasons,
+        has_comparable_cost,
     }
+}
+
+/// Returns the reason why the cost of a setting cannot be compared with that of others: more threads than cores, or the memory or energy of
+/// only one of several processes.
+fn incomparable_cost(candidate: &SettingResult<'_, '_>, cost: MetricName) -> Option<String> {
+    if depends_on_speed(cost) && candidate.is_oversubscribed() {
+        return Some("it has more threads than cores, so its times are not comparable".to_owned());
+    }
+    let of_other_group = is_of_rank_0(cost) && !candidate.is_comparable_with_baseline(cost);
+    let devices = candidate.row().cell.setting.devices();
+    of_other_group.then(|| match devices {
+        1 => format!("its `{cost}` is that of one process, and the baseline has several"),
+        _ => format!("its `{cost}` is that of rank 0, one of {devices} processes"),
+    })
 }
 
 /// Describes deviations from the suite's expectation or from the requested precision.

@@ -6,7 +6,7 @@ use mantissa_core::{MetricName, TaskKind};
 use super::choice::Choice;
 use crate::{Group, headline::LargestSize, launches, setting::SettingResult};
 
-/// Kind of advice about settings that do the same work. All but the last three name a setting.
+/// Kind of advice about settings that do the same work. All but the last four name a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conclusion {
     /// The setting is shown to be faster than the baseline and to keep the accuracy.
@@ -27,6 +27,8 @@ pub(crate) enum Conclusion {
     NoneWithinBudget,
     /// The host limits the speeds.
     LaunchBound,
+    /// All settings have more threads than cores.
+    Oversubscribed,
     /// No setting finished.
     NothingFinished,
 }
@@ -40,7 +42,7 @@ impl Conclusion {
             Self::Fastest | Self::FastestUnjudged => format!("{name} is fastest"),
             Self::RanFastest => format!("{name} ran fastest"),
             Self::OnlyFinished => format!("Only {name} finished"),
-            Self::NoneWithinBudget => "No setting is recommended".to_owned(),
+            Self::NoneWithinBudget | Self::Oversubscribed => "No setting is recommended".to_owned(),
             Self::LaunchBound => "Launch-bound".to_owned(),
             Self::NothingFinished => "No cell finished".to_owned(),
         }
@@ -56,6 +58,7 @@ impl Conclusion {
             Self::OnlyFinished => ", so there is nothing to compare",
             Self::NoneWithinBudget => ": none is shown to keep the accuracy",
             Self::LaunchBound => ": the host limits the speeds, so they do not rank formats",
+            Self::Oversubscribed => ": all have more threads than cores, so their times are not comparable",
             Self::Use | Self::Fastest | Self::NothingFinished => "",
         }
     }
@@ -137,6 +140,8 @@ fn of_choice<'g, 'a>(group: &Group<'_>, choice: &Choice<'g, 'a>) -> Concluded<'g
     let candidates: Vec<_> = choice.assessed.iter().map(|one| &one.candidate).collect();
     let finished = candidates.iter().any(|candidate| candidate.failure().is_none());
     let only = candidates.iter().filter(|one| one.failure().is_none()).count() == 1;
+    let mut ran = candidates.iter().filter(|one| one.failure().is_none());
+    let are_oversubscribed = ran.all(|one| one.is_oversubscribed());
     let chosen = choice.chosen.map(|index| &choice.assessed[index].candidate);
     let (conclusion, named) = match chosen {
         _ if !finished => (Conclusion::NothingFinished, None),
@@ -145,11 +150,15 @@ fn of_choice<'g, 'a>(group: &Group<'_>, choice: &Choice<'g, 'a>) -> Concluded<'g
             (Conclusion::OnlyFinished, only.copied())
         }
         _ if launches::headline(group, &candidates).is_some() => (Conclusion::LaunchBound, None),
+        None if are_oversubscribed => (Conclusion::Oversubscribed, None),
         None => (Conclusion::NoneWithinBudget, None),
         Some(one) => (of_chosen(choice, one), chosen),
     };
     let compared = match conclusion {
-        Conclusion::NothingFinished | Conclusion::OnlyFinished | Conclusion::LaunchBound => None,
+        Conclusion::NothingFinished
+        | Conclusion::OnlyFinished
+        | Conclusion::LaunchBound
+        | Conclusion::Oversubscribed => None,
         _ => named
             .filter(|one| !one.is_baseline())
             .or_else(|| most_informative(choice)),

@@ -363,7 +363,7 @@ pub(crate) fn listed(names: &[String], gap: &str) -> String {
 
 /// Names the cheapest of all settings and the reasons why it is not within the budget. `None` if it is within the budget.
 fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<String> {
-    let one = &choice.assessed[cheapest(choice, cost, |_| true)?];
+    let one = &choice.assessed[cheapest(choice, cost, |one| one.has_comparable_cost)?];
     if one.is_within_budget() {
         return None;
     }

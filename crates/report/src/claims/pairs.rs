@@ -8,6 +8,7 @@ use mantissa_core::{Axis, AxisValue, Comparison, ExecutedVerdict, MetricName, St
 use crate::{
     Group, Row,
     claims::chance_accuracy::is_above_chance,
+    comparability::depends_on_speed,
     difference::{difference, discordant},
     units,
 };
@@ -139,6 +140,12 @@ impl<'g, 'a> Pair<'g, 'a> {
                 names.join(" or ")
             ));
         };
+        let is_oversubscribed = usable
+            .iter()
+            .any(|(of, against)| of.is_oversubscribed() || against.is_oversubscribed());
+        if depends_on_speed(metric) && is_oversubscribed {
+            return Err("a setting has more threads than cores, so times are not comparable".to_owned());
+        }
         if metric == MetricName::HostPeakBytes
             && let Some(peak) = smallest(&usable, metric).filter(|peak| *peak < MIN_PROCESS_PEAK)
         {

@@ -4,12 +4,13 @@ use mantissa_analysis::{Finding, test_claim};
 use mantissa_core::{Backend, Claim, Claimed, Comparison, ExecutedVerdict, MetricName, Status};
 
 use crate::{
-    Group, Run,
+    Group, Row, Run,
     claims::{
         pairs::{Pair, PairMeasurement, pairs},
         sentences, status,
         subject::{ClaimOutcome, Subject},
     },
+    comparability::is_of_rank_0,
     units,
 };
 
@@ -269,6 +270,13 @@ fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String
     }
     if rows().any(|row| row.verdict() == Some(ExecutedVerdict::Unverified)) {
         remarks.push("The executed precision was not observed.".to_owned());
+    }
+    let is_of_rank_0 = |subject: &&Subject<'_, '_>| {
+        let several = |row: &&Row<'_>| row.cell.setting.devices() > 1;
+        subject.metric.is_some_and(is_of_rank_0) && subject.rows.iter().any(several)
+    };
+    if tested.iter().any(is_of_rank_0) {
+        remarks.push("Memory and energy are those of rank 0, not of all devices.".to_owned());
     }
     if tested
         .iter()

@@ -8,7 +8,12 @@ use super::{
     selection::Selection,
     settings_of,
 };
-use crate::{Group, Row, Suite, setting::SettingResult, units};
+use crate::{
+    Group, Row, Suite,
+    setting::{OVERSUBSCRIBED, SettingResult},
+    table::peak_memory_title,
+    units,
+};
 
 /// Returns `true` if a training sweeps the micro-batch or the accumulation steps and its rows do not form a ladder (see `ladder`).
 pub fn applies(group: &Group<'_>) -> bool {
@@ -27,18 +32,21 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let subtitle = format!(
         "{} · micro-batch × accumulation steps{} = effective batch{}",
         group.workload,
-        if has_devices(group) { " × devices" } else { "" },
+        if group.has_several_devices() {
+            " × devices"
+        } else {
+            ""
+        },
         selection.subtitle_suffix()
     );
     let title = finding(group, settings).unwrap_or_else(|| suite.info.title.clone());
-    let labels: Vec<String> = settings
-        .iter()
-        .map(|setting| label(group, setting.row()))
-        .collect();
+    let labels: Vec<String> = settings.iter().map(|setting| label(group, setting)).collect();
     let panels: Vec<Panel> = [
         Some((MetricName::TrainSeconds, "Training time", Kind::Bars)),
         Some((MetricName::TestAccuracy, "Test accuracy", Kind::Points)),
-        group.memory.map(|memory| (memory, "Peak memory", Kind::Bars)),
+        group
+            .memory
+            .map(|memory| (memory, peak_memory_title(group), Kind::Bars)),
     ]
     .into_iter()
     .flatten()
@@ -58,16 +66,11 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
 
-/// Returns `true` if a row has several devices.
-fn has_devices(group: &Group<'_>) -> bool {
-    group.rows.iter().any(|row| row.cell.setting.devices() > 1)
-}
-
 /// Formats micro-batch × accumulation steps: `4 × 4`, with a third factor if a row has several devices.
 fn product(group: &Group<'_>, row: &Row<'_>) -> String {
     let setting = &row.cell.setting;
     let product = format!("{} × {}", setting.batch(), setting.accumulate());
-    match has_devices(group) {
+    match group.has_several_devices() {
         true => format!("{product} × {}", setting.devices()),
         false => product,
     }
@@ -82,12 +85,13 @@ fn other_axes(group: &Group<'_>, row: &Row<'_>) -> String {
     group.label(row, &[Axis::Batch, Axis::Accumulate, Axis::Devices, Axis::Seed])
 }
 
-fn label(group: &Group<'_>, row: &Row<'_>) -> String {
+fn label(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> String {
+    let row = setting.row();
     let product = format!("{} = {}", product(group, row), effective(row));
-    match other_axes(group, row) {
-        others if others.is_empty() => product,
-        others => format!("{product} · {others}"),
-    }
+    let mark = setting.is_oversubscribed().then(|| OVERSUBSCRIBED.to_owned());
+    let others = [product, other_axes(group, row)].into_iter().chain(mark);
+    let parts: Vec<String> = others.filter(|part| !part.is_empty()).collect();
+    parts.join(" · ")
 }
 
 /// Formats the time and memory of the smallest micro-batch relative to the largest one. Both have the same effective batch and
@@ -98,7 +102,11 @@ fn finding(group: &Group<'_>, settings: &[SettingResult<'_, '_>]) -> Option<Stri
         let ratio = mine.ratio_to(other, metric)?;
         Some(units::times(ratio.value))
     };
-    let ran = || settings.iter().filter(|setting| setting.failure().is_none());
+    let ran = || {
+        let comparable =
+            |setting: &&SettingResult<'_, '_>| setting.failure().is_none() && !setting.is_oversubscribed();
+        settings.iter().filter(comparable)
+    };
     let large = ran().find(|large| {
         let alike = |other: &&SettingResult<'_, '_>| is_alike(group, large.row(), other.row());
         ran().filter(alike).count() > 1

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     Group, Reference, Row, Suite,
-    setting::{SettingResult, Spot},
-    table::{published_baseline, published_row, published_speed},
+    setting::{OVERSUBSCRIBED, SettingResult, Spot},
+    table::{peak_memory_title, published_baseline, published_row, published_speed},
     units::{self, Scale},
 };
 
@@ -61,7 +61,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .filter(|pair| precision(pair[0].row()) != precision(pair[1].row()))
         .count();
     let top = Canvas::CONTENT_TOP + 52.0;
-    let labels = settings.iter().map(|setting| label(group, setting.row()));
+    let labels = settings.iter().map(|setting| label(group, setting));
     let labels: Vec<String> = labels.collect();
     let widths = labels.iter().map(|label| LABEL.width(label));
     let label_width = widths.fold(30.0, f64::max).min(MAX_LABEL);
@@ -208,8 +208,15 @@ fn by_precision<'s, 'g, 'r>(settings: &'s [SettingResult<'g, 'r>]) -> Vec<&'s Se
     sorted
 }
 
-fn label(group: &Group<'_>, row: &Row<'_>) -> String {
-    group.label(row, &[SettingAxis::Precision, SettingAxis::Seed])
+fn label(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> String {
+    let label = group.label(setting.row(), &[SettingAxis::Precision, SettingAxis::Seed]);
+    let mark = setting.is_oversubscribed().then(|| OVERSUBSCRIBED.to_owned());
+    let parts: Vec<String> = [label]
+        .into_iter()
+        .filter(|label| !label.is_empty())
+        .chain(mark)
+        .collect();
+    parts.join(" · ")
 }
 
 fn seconds(setting: &SettingResult<'_, '_>) -> Option<Spot> {
@@ -245,7 +252,7 @@ fn columns(canvas: &mut Canvas, group: &Group<'_>, seeds: bool, top: f64) {
     };
     canvas.text((ACCURACY_RIGHT, top - 16.0), below, style);
     if let Some(memory) = group.memory {
-        canvas.text((MEMORY_RIGHT, top - 30.0), "Peak memory", style);
+        canvas.text((MEMORY_RIGHT, top - 30.0), peak_memory_title(group), style);
         canvas.text(
             (MEMORY_RIGHT, top - 16.0),
             &format!("({})", units::memory_title(memory)),

@@ -34,7 +34,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let panels: Vec<Panel> = panels
         .map(|shown| metric_panel::panel(settings, shown, |_| palette::SERIES[0], missing))
         .collect();
-    let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
+    let labels: Vec<String> = settings.iter().map(SettingResult::label_of_times).collect();
     let subtitle = format!(
         "{} · several devices, each with a part of every batch{}",
         group.workload,

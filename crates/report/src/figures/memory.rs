@@ -66,8 +66,13 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         metric.value.map(|_| format!(" · {}", metric.method))
     });
     let subtitle = format!(
-        "{} · parts measured one by one within a step; not all are allocated at the same time{}{}",
+        "{} · parts measured one by one within a step{}; not all are allocated at the same time{}{}",
         group.workload,
+        if group.has_several_devices() {
+            " of rank 0"
+        } else {
+            ""
+        },
         source.unwrap_or_default(),
         selection.subtitle_suffix()
     );

@@ -3,15 +3,16 @@
 use mantissa_core::{Better, MetricName};
 
 use super::{
-    palette::{Colour, INK},
+    palette::{Colour, GREY, INK},
     panels::{Kind, Mark, Panel},
 };
 use crate::{
+    comparability::depends_on_speed,
     setting::{SettingResult, Spot},
     units::Scale,
 };
 
-/// Creates the panel of a metric with a mark per setting. `bar` returns the colour of a bar, and `missing` the mark of a setting without the metric.
+/// Creates the panel of a metric with a mark per setting. `bar` returns the colour of a bar, unless it is a time of more threads than cores, and `missing` the mark of a setting without the metric.
 pub fn panel(
     settings: &[SettingResult<'_, '_>],
     (metric, title, kind): (MetricName, &str, Kind),
@@ -28,6 +29,7 @@ pub fn panel(
             published: None,
             text: scale.text(value),
             colour: match kind {
+                Kind::Bars if depends_on_speed(metric) && setting.is_oversubscribed() => GREY,
                 Kind::Bars => bar(setting),
                 Kind::Points | Kind::Text => INK,
             },

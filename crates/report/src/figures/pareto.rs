@@ -15,6 +15,7 @@ use crate::{
     Group, Row,
     claims::is_above_chance,
     setting::{SettingResult, Spot, WORK_AXES},
+    table::peak_memory_title,
     units::{self, Scale},
 };
 
@@ -123,7 +124,7 @@ fn costs(group: &Group<'_>) -> Vec<Cost> {
     };
     let others = [
         energy.map(|metric| other(units::energy_title(metric), metric)),
-        group.memory.map(|metric| other("Peak memory", metric)),
+        group.memory.map(|metric| other(peak_memory_title(group), metric)),
     ];
     std::iter::once(time)
         .chain(others.into_iter().flatten())
@@ -131,7 +132,11 @@ fn costs(group: &Group<'_>) -> Vec<Cost> {
 }
 
 impl Cost {
+    /// Returns the cost of a setting; `None` without a value and if it cannot be compared with the baseline's.
     fn value(&self, setting: &SettingResult<'_, '_>) -> Option<Spot> {
+        if !setting.is_comparable_with_baseline(self.metric) {
+            return None;
+        }
         let spot = setting.spot(self.metric)?;
         let spot = if self.rate {
             spot.map(|rate| 1.0 / rate)?

@@ -65,10 +65,11 @@ impl<'g, 'r> Selection<'g, 'r> {
     }
 }
 
-/// Returns a sort key that is smaller for faster settings.
+/// Returns a sort key that is smaller for faster settings; `None` if the speed is unknown or not comparable.
 fn slowness(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> Option<f64> {
     let value = setting.spot(group.speed)?.value;
-    setting.failure().is_none().then_some(match group.speed.better() {
+    let is_comparable = setting.failure().is_none() && !setting.is_oversubscribed();
+    is_comparable.then_some(match group.speed.better() {
         Better::Lower => value,
         Better::Higher => -value,
     })

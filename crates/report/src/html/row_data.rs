@@ -34,14 +34,18 @@ pub(super) struct RowData {
 impl RowData {
     pub fn of(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> Self {
         let is_accurate = setting.effective_seeds().all(has_accuracy);
+        let is_comparable = |metric: &MetricName| setting.is_comparable_with_baseline(*metric);
+        let memory = group.memory.filter(is_comparable);
         let seeds = setting.effective_seeds().map(|row| row.cell.seed.to_string());
         Self {
             id: format!("row-{}", setting.seeds[0].cell.id),
             label: setting.label.clone(),
             work: setting.work(),
             seeds: seeds.collect::<Vec<_>>().join(" "),
-            speed: setting.value(group.speed),
-            memory: group.memory.and_then(|metric| setting.value(metric)),
+            speed: setting
+                .value(group.speed)
+                .filter(|_| !setting.is_oversubscribed()),
+            memory: memory.and_then(|metric| setting.value(metric)),
             accuracy: setting.value(MetricName::TestAccuracy).filter(|_| is_accurate),
             relative: setting.loss_not_excluded(),
             differs: differs(setting),

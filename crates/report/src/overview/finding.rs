@@ -38,7 +38,8 @@ fn throughput(group: &Group<'_>) -> Option<String> {
         return None;
     }
     let settings = SettingResult::all(group, Row::is_ok);
-    let base = settings.iter().find(|setting| setting.is_baseline())?;
+    let base = settings.iter().find(|setting| setting.is_baseline());
+    let base = base.filter(|base| !base.is_oversubscribed())?;
     let metric = MetricName::SamplesPerSecond;
     let rate = base.value(metric)?;
     let text = group.scale(metric, rate).text(rate);

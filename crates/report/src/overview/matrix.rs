@@ -207,7 +207,8 @@ fn comparable<'g, 'a>(group: &'g Group<'a>, quantity: Quantity) -> Vec<SettingRe
         false => None,
     };
     let all = SettingResult::all(group, |row| {
-        row.ran() && size.is_none_or(|size| row.cell.setting.size() == size)
+        let is_comparable = !(quantity.is_speed() && row.is_oversubscribed());
+        row.ran() && is_comparable && size.is_none_or(|size| row.cell.setting.size() == size)
     });
     let Some(base) = all.iter().find(|setting| setting.is_baseline()).cloned() else {
         return Vec::new();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mantissa_analysis::{Estimate, Groups, Judgement, Verdict, hodges_lehmann_ratio, judge, mean_over_seeds};
 use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision};
 
-use crate::{Row, difference::difference};
+use crate::{Row, comparability::is_comparable, difference::difference};
 
 /// Axes that define the work of a setting: the size of the computation and the values of its inputs. Settings are compared only if these
 /// axes are equal.
@@ -39,7 +39,7 @@ pub(crate) struct Comparison {
 }
 
 /// Groups rows into settings and compares each with the baseline of its work: the first 32-true/highest setting that finished, or else the
-/// first setting that finished. Settings that finished under every seed take precedence.
+/// first setting that finished. Settings that are not oversubscribed, then settings that finished under every seed take precedence.
 pub(crate) fn compare(rows: &[Row<'_>], speed: MetricName, memory: Option<MetricName>) -> Vec<Comparison> {
     let mut comparisons = settings(rows);
     set_baselines(rows, &mut comparisons);
@@ -47,6 +47,11 @@ pub(crate) fn compare(rows: &[Row<'_>], speed: MetricName, memory: Option<Metric
     compare_accuracies(rows, &mut comparisons);
     if let Some(memory) = memory {
         for comparison in &mut comparisons {
+            let pairs = comparison.pairs(rows);
+            let mut pairs = pairs.iter().filter_map(|(row, base)| Some((*row, (*base)?)));
+            if !pairs.all(|(row, base)| is_comparable(memory, row, base)) {
+                continue;
+            }
             let [mine, theirs] = comparison.values(rows, |row| row.values(memory));
             comparison.memory_ratio = ratio_to_baseline(&mine, &theirs, comparison.is_baseline);
         }
@@ -104,7 +109,9 @@ fn choose_baseline(rows: &[Row<'_>], comparisons: &[Comparison], work: usize) ->
         let setting = &of_setting().next()?.cell.setting;
         let is_f32 = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
         let has_unfinished = of_setting().any(|row| row.ran() && !row.is_ok());
-        (comparison.work == work && finished > 0).then_some((!is_f32, has_unfinished, index))
+        let is_oversubscribed = of_setting().any(Row::is_oversubscribed);
+        let key = (!is_f32, is_oversubscribed, has_unfinished, index);
+        (comparison.work == work && finished > 0).then_some(key)
     };
     let best = comparisons.iter().enumerate().filter_map(key).min();
     best.map(|(.., index)| index)
@@ -131,9 +138,10 @@ impl Comparison {
     }
 }
 
-/// Returns the speed of each process of a row. Higher is better, regardless of the metric's direction.
+/// Returns the speed of each process of a row; empty if the row is oversubscribed. Higher is better, regardless of the metric's direction.
 pub(crate) fn speeds(row: &Row<'_>, metric: MetricName) -> Vec<f64> {
     match metric.better() {
+        _ if row.is_oversubscribed() => Vec::new(),
         Better::Lower => row.values(metric).iter().map(|value| 1.0 / value).collect(),
         Better::Higher => row.values(metric),
     }

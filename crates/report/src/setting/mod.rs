@@ -17,7 +17,10 @@ pub(crate) use spot::Spot;
 use mantissa_analysis::{Doubt, Estimate, Verdict, hodges_lehmann_ratio};
 use mantissa_core::{Axis, Better, CellId, MetricName, Requested, Setting, TaskKind};
 
-use crate::{Group, Row, row::varies};
+use crate::{Group, Row, comparability::is_comparable, row::varies};
+
+/// Mark of times of more threads than cores.
+pub(crate) const OVERSUBSCRIBED: &str = "oversubscribed";
 
 /// Cells that differ only in the seed. Tables, figures, headlines and advice take every number of a setting from here.
 #[derive(Debug, Clone)]
@@ -62,6 +65,19 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     pub fn row(&self) -> &'g Row<'a> {
         let finished = self.seeds.iter().find(|row| row.is_ok());
         finished.unwrap_or(&self.seeds[0])
+    }
+
+    /// Returns `true` if the times of a seed are those of more threads than cores.
+    pub fn is_oversubscribed(&self) -> bool {
+        self.effective_seeds().any(Row::is_oversubscribed)
+    }
+
+    /// Returns the label for a figure of times, with a mark if the setting is oversubscribed.
+    pub fn label_of_times(&self) -> String {
+        match self.is_oversubscribed() {
+            true => format!("{} · {OVERSUBSCRIBED}", self.label),
+            false => self.label.clone(),
+        }
     }
 
     /// Returns the number of seeds of the plan that did not run, although others of the setting did.
@@ -251,8 +267,11 @@ impl<'g, 'a> SettingResult<'g, 'a> {
     }
 
     /// Returns the ratio of a metric to that of another setting: the Hodges–Lehmann ratio between the processes of the seeds that both
-    /// finished.
+    /// finished. `None` if the metric of the settings is not comparable (see [`is_comparable`]).
     pub fn ratio_to(&self, other: &Self, metric: MetricName) -> Option<Estimate> {
+        if !is_comparable(metric, self.row(), other.row()) {
+            return None;
+        }
         let (mut mine, mut theirs) = (Vec::new(), Vec::new());
         for row in self.effective_seeds() {
             let mut others = other.effective_seeds();
@@ -264,14 +283,26 @@ impl<'g, 'a> SettingResult<'g, 'a> {
         hodges_lehmann_ratio(&mine, &theirs)
     }
 
-    /// Returns the ratio of a metric to the baseline's.
+    /// Returns `true` if a metric can be compared with that of the baseline.
+    pub fn is_comparable_with_baseline(&self, metric: MetricName) -> bool {
+        self.pairs().all(|(row, base)| is_comparable(metric, row, base))
+    }
+
+    /// Returns the ratio of a metric to the baseline's; `None` if it is not comparable.
     pub fn ratio(&self, metric: MetricName) -> Option<Estimate> {
+        if !self.is_comparable_with_baseline(metric) {
+            return None;
+        }
         let [mine, theirs] = self.values_with_baseline(metric);
         ratio_to_baseline(&mine, &theirs, self.is_baseline())
     }
 
-    /// Returns the ratio by which the setting is faster or cheaper than its baseline; above 1 if it is better.
+    /// Returns the ratio by which the setting is faster or cheaper than its baseline; above 1 if it is better. `None` if the metric is not
+    /// comparable.
     pub fn advantage(&self, metric: MetricName) -> Option<Estimate> {
+        if !self.is_comparable_with_baseline(metric) {
+            return None;
+        }
         let [mine, theirs] = self.values_with_baseline(metric);
         match metric.better() {
             Better::Higher => ratio_to_baseline(&mine, &theirs, self.is_baseline()),

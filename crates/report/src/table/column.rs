@@ -7,9 +7,10 @@ use serde::Serialize;
 use super::field::Field;
 use crate::{
     Group, Row,
+    comparability::depends_on_speed,
     estimates::is_token_metric,
     scaling::{Efficiency, efficiency},
-    setting::{MIN_EXAMPLES, SettingResult, accuracy_change, certainty},
+    setting::{MIN_EXAMPLES, OVERSUBSCRIBED, SettingResult, accuracy_change, certainty},
     units,
 };
 
@@ -48,7 +49,7 @@ impl Column {
         let (title, below) = match self {
             Self::Axis(axis) => (axis.name(), ""),
             Self::Metric(metric) if Some(metric) == group.memory => {
-                ("peak memory", units::memory_title(metric))
+                (peak_memory_name(group), units::memory_title(metric))
             }
             Self::Metric(MetricName::TrainSeconds) => ("time", "validation included"),
             Self::Metric(
@@ -117,6 +118,7 @@ impl Column {
             Self::Metric(metric) => metric_field(group, setting, metric),
             Self::SpeedUp => match setting.speed_up() {
                 _ if setting.is_baseline() => Field::ratio(setting.speed_up()).append_detail("baseline"),
+                None if setting.is_oversubscribed() => Field::absent().append_detail(OVERSUBSCRIBED),
                 None => Field::absent(),
                 Some(ratio) => Field {
                     detail: certainty(ratio),
@@ -134,7 +136,7 @@ impl Column {
             Self::ScalingEfficiency => match efficiency(group, setting) {
                 None => Field::absent(),
                 Some(Efficiency::Oversubscribed) => Field {
-                    text: "oversubscribed".to_owned(),
+                    text: OVERSUBSCRIBED.to_owned(),
                     detail: "more threads than cores".to_owned(),
                     ..Field::default()
                 },
@@ -202,6 +204,10 @@ fn metric_field(group: &Group<'_>, setting: &SettingResult<'_, '_>, metric: Metr
             }
         }
         None => Field::over_seeds(spot, scale, setting.effective_seeds().count()),
+    };
+    let field = match depends_on_speed(metric) && setting.is_oversubscribed() {
+        true => field.append_detail(OVERSUBSCRIBED),
+        false => field,
     };
     let is_one_seed = setting.estimate(metric).is_some();
     match setting.memory_ratio() {
@@ -304,6 +310,22 @@ fn sheet_share_text(share: f64) -> String {
 
 fn copy_share_text(share: f64) -> String {
     format!("{:.0} % of a copy", 100.0 * share)
+}
+
+/// Returns the name of the peak memory within a table.
+fn peak_memory_name(group: &Group<'_>) -> &'static str {
+    match group.has_several_devices() {
+        true => "peak memory of rank 0",
+        false => "peak memory",
+    }
+}
+
+/// Returns the title of the peak memory.
+pub(crate) fn peak_memory_title(group: &Group<'_>) -> &'static str {
+    match group.has_several_devices() {
+        true => "Peak memory of rank 0",
+        false => "Peak memory",
+    }
 }
 
 /// Returns `true` for kernels on rows of values (GELU, softmax, norms, casts, AdamW), which have no matmul.

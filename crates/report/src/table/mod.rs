@@ -5,7 +5,7 @@ mod field;
 mod published;
 
 pub use column::Align;
-pub(crate) use column::Column;
+pub(crate) use column::{Column, peak_memory_title};
 pub(crate) use field::Field;
 pub(crate) use published::{published_baseline, published_row, published_speed};
 

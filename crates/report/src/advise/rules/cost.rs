@@ -7,6 +7,7 @@ use super::{Context, Finding, alike};
 use crate::{
     Row,
     advise::sentences,
+    comparability::is_comparable,
     memory_parts,
     setting::{SPEED_THRESHOLD, SettingResult, memory_text, ratio_text, speeds},
     units,
@@ -50,6 +51,9 @@ fn describe_speed_up(
     fast: &SettingResult<'_, '_>,
 ) -> Option<String> {
     let speed = context.group.speed;
+    if !is_comparable(speed, slow.row(), fast.row()) {
+        return None;
+    }
     let (slow, fast) = (slow.values(speed), fast.values(speed));
     let verdict = judge(&[comparison(&fast, &slow, speed.better(), SPEED_THRESHOLD)])
         .first()?
@@ -165,6 +169,9 @@ fn shown_savings(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Opti
 
 /// Formats the ratio of the row's time to that of the other row, or the reason why the ratio is unknown.
 fn time_change(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
+    if !is_comparable(metric, row, other) {
+        return "its time is not comparable: more threads than cores".to_owned();
+    }
     let speeds = [row, other].map(|row| speeds(row, metric));
     let seconds = speeds.map(|speeds| speeds.iter().map(|speed| 1.0 / speed).collect::<Vec<f64>>());
     let [mine, theirs] = &seconds;
