@@ -1,9 +1,12 @@
 //! Tests of the scaling efficiency of several devices.
 
 use mantissa_core::{Axis, Metric, MetricName, Status};
-use mantissa_report::{Report, figures, markdown};
+use mantissa_report::{Budget, Goal, Report, Run, figures, html, markdown};
 
-use crate::support::{RunBuilder as _, cell, record, run, suite, workload};
+use crate::{
+    advice::{add_five_processes, first_choice, points_budget},
+    support::{RunBuilder as _, cell, record, run, suite, workload},
+};
 
 /// Training with an effective batch size of 32: micro-batch, devices, threads per device, and seconds per step.
 type Training = (&'static str, &'static str, &'static str, f64);
@@ -123,4 +126,159 @@ fn figure_of_several_devices_has_the_efficiency_as_title() {
     ] {
         assert!(svg.contains(text), "{text} is missing in {svg}");
     }
+}
+
+/// Creates a run on two cores. The training with four devices appears to be the fastest one with the least memory.
+fn run_with_oversubscription() -> Run {
+    let axes = [Axis::Precision, Axis::Batch, Axis::Devices, Axis::Threads];
+    let mut run = run(vec![suite("s", "S", &[], &axes)]);
+    for (batch, devices, seconds, bytes) in [
+        ("32", "1", 10.0, 1.0e9),
+        ("16", "2", 8.0, 0.7e9),
+        ("8", "4", 2.0, 0.4e9),
+    ] {
+        let axes = [
+            (Axis::Batch, batch),
+            (Axis::Devices, devices),
+            (Axis::Threads, "1"),
+        ];
+        add_five_processes(&mut run, &axes, seconds, 20, bytes);
+    }
+    run
+}
+
+const ONE: &str = "batch 32 · devices 1";
+const TWO: &str = "batch 16 · devices 2";
+const FOUR: &str = "batch 8 · devices 4";
+
+#[test]
+fn oversubscribed_settings_have_no_speed_up_and_a_mark() {
+    let run = run_with_oversubscription();
+    let report = Report::new(&run).unwrap();
+    let rows = &report.suites[0].groups[0].rows;
+    let speed_ups = rows
+        .iter()
+        .map(|row| row.speed_up.as_ref().map(|ratio| ratio.value));
+    let speed_ups: Vec<_> = speed_ups.collect();
+    assert_eq!((speed_ups[0], speed_ups[2]), (Some(1.0), None));
+    assert!((speed_ups[1].unwrap() - 1.25).abs() < 0.02, "{speed_ups:?}");
+    assert_eq!(rows[2].speed_verdict, None);
+    let summary = markdown(&report);
+    let row = |devices: &str| {
+        let mut lines = summary.lines().filter(|line| line.starts_with('|'));
+        lines.find(|line| line.contains(devices)).unwrap().to_owned()
+    };
+    assert!(!row("| 2 |").contains("oversubscribed"), "{summary}");
+    assert!(
+        row("| 4 |").contains("oversubscribed: 4 threads on 2 cores"),
+        "{summary}"
+    );
+    // The time is shown.
+    assert!(row("| 4 |").contains("2.00 s"), "{summary}");
+    assert!(!summary.contains("5.00×"), "{summary}");
+}
+
+#[test]
+fn titles_and_fronts_do_not_contain_oversubscribed_times() {
+    let run = run_with_oversubscription();
+    let report = Report::new(&run).unwrap();
+    let figures = figures(&report);
+    let svg = |id: &str| {
+        let figure = figures.iter().find(|figure| figure.id == id);
+        let figure = figure.unwrap_or_else(|| panic!("no figure {id}"));
+        figure.canvas.svg().unwrap()
+    };
+    let times = svg("s-accumulation");
+    assert!(times.contains(&format!("{FOUR} · oversubscribed")) || times.contains("oversubscribed"));
+    assert!(svg("s-speed").contains("1.25×"));
+    for id in ["s-speed", "s-pareto"] {
+        let drawn = svg(id);
+        assert!(!drawn.contains("devices 4"), "{id}: {drawn}");
+        assert!(drawn.contains("devices 2"), "{id}: {drawn}");
+    }
+    let pictures: Vec<_> = figures
+        .iter()
+        .map(|figure| (figure, figure.canvas.svg().unwrap()))
+        .collect();
+    let page = html(&report, &pictures).unwrap();
+    assert!(!page.contains("5.00×"), "speed of four devices");
+    assert!(page.contains("peak memory of rank 0"));
+    for saving in ["0.70×", "0.40×"] {
+        assert!(!page.contains(saving), "{saving}: memory of rank 0");
+    }
+}
+
+#[test]
+fn advice_does_not_name_oversubscribed_settings() {
+    let run = run_with_oversubscription();
+    let choice = first_choice(&run, &points_budget(1.0));
+    assert_eq!(choice.chosen.as_deref(), Some(TWO));
+    let evidence = |label: &str| choice.evidence.iter().find(|one| one.setting == label).unwrap();
+    assert_eq!(
+        evidence(FOUR).reasons,
+        ["it has more threads than cores, so its times are not comparable"]
+    );
+    assert!(evidence(FOUR).speed.is_none() && evidence(FOUR).memory.is_none());
+    assert!(evidence(TWO).speed.is_some() && evidence(TWO).memory.is_none());
+    let sentences = choice.answer.join(" ");
+    assert!(!sentences.contains(FOUR), "{sentences}");
+}
+
+#[test]
+fn memory_of_rank_0_is_not_the_least_memory() {
+    let run = run_with_oversubscription();
+    let budget = Budget {
+        minimise: Goal::Memory,
+        ..points_budget(1.0)
+    };
+    let choice = first_choice(&run, &budget);
+    assert_eq!(choice.chosen.as_deref(), Some(ONE));
+    let evidence = choice.evidence.iter().find(|one| one.setting == TWO).unwrap();
+    assert_eq!(
+        evidence.reasons,
+        ["its `host_peak_bytes` is that of rank 0, one of 2 processes"]
+    );
+    let sentences = choice.answer.join(" ");
+    assert!(!sentences.contains("devices 2"), "{sentences}");
+}
+
+#[test]
+fn memory_is_compared_between_equal_numbers_of_devices() {
+    let axes = [Axis::Precision, Axis::Devices];
+    let mut run = run(vec![suite("s", "S", &[], &axes)]);
+    for (precision, bytes) in [("32-true", 1.0e9), ("bf16-mixed", 0.75e9)] {
+        let axes = [(Axis::Precision, precision), (Axis::Devices, "2")];
+        add_five_processes(&mut run, &axes, 5.0, 20, bytes);
+    }
+    let report = Report::new(&run).unwrap();
+    let ratio = report.suites[0].groups[0].rows[1].memory_ratio.as_ref();
+    assert_eq!(ratio.unwrap().value, 0.75);
+}
+
+#[test]
+fn the_baseline_is_not_oversubscribed_if_another_is_possible() {
+    let mut run = run_with_oversubscription();
+    run.plan.cells.reverse();
+    let report = Report::new(&run).unwrap();
+    let rows = &report.suites[0].groups[0].rows;
+    let devices: Vec<u32> = rows.iter().map(|row| row.cell.setting.devices()).collect();
+    assert_eq!(devices, [4, 2, 1]);
+    assert_eq!(rows[0].baseline, Some(1));
+}
+
+#[test]
+fn no_setting_is_recommended_if_all_are_oversubscribed() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision, Axis::Threads])]);
+    for (precision, seconds) in [("32-true", 10.0), ("bf16-mixed", 5.0)] {
+        let axes = [(Axis::Precision, precision), (Axis::Threads, "3")];
+        add_five_processes(&mut run, &axes, seconds, 20, 1e9);
+    }
+    let choice = first_choice(&run, &points_budget(1.0));
+    assert_eq!(choice.chosen, None);
+    let report = Report::new(&run).unwrap();
+    let summary = markdown(&report);
+    assert!(
+        summary.contains("all have more threads than cores") && !summary.contains("2.00×"),
+        "{summary}"
+    );
 }

@@ -65,6 +65,15 @@ impl Choice<'_, '_> {
         only.filter(|_| finished.next().is_none())
     }
 
+    /// Returns `true` if no cost of the settings that finished is comparable, because all have more threads than cores.
+    pub fn is_oversubscribed(&self) -> bool {
+        let mut finished = self
+            .assessed
+            .iter()
+            .filter(|one| one.candidate.failure().is_none());
+        finished.all(|one| !one.has_comparable_cost)
+    }
+
     /// Returns the chosen setting.
     pub fn chosen(&self) -> Option<&Assessed<'_, '_>> {
         self.assessed.get(self.chosen?)

@@ -140,8 +140,6 @@ fn of_choice<'g, 'a>(group: &Group<'_>, choice: &Choice<'g, 'a>) -> Concluded<'g
     let candidates: Vec<_> = choice.assessed.iter().map(|one| &one.candidate).collect();
     let finished = candidates.iter().any(|candidate| candidate.failure().is_none());
     let only = candidates.iter().filter(|one| one.failure().is_none()).count() == 1;
-    let mut ran = candidates.iter().filter(|one| one.failure().is_none());
-    let are_oversubscribed = ran.all(|one| one.is_oversubscribed());
     let chosen = choice.chosen.map(|index| &choice.assessed[index].candidate);
     let (conclusion, named) = match chosen {
         _ if !finished => (Conclusion::NothingFinished, None),
@@ -150,7 +148,7 @@ fn of_choice<'g, 'a>(group: &Group<'_>, choice: &Choice<'g, 'a>) -> Concluded<'g
             (Conclusion::OnlyFinished, only.copied())
         }
         _ if launches::headline(group, &candidates).is_some() => (Conclusion::LaunchBound, None),
-        None if are_oversubscribed => (Conclusion::Oversubscribed, None),
+        None if choice.is_oversubscribed() => (Conclusion::Oversubscribed, None),
         None => (Conclusion::NoneWithinBudget, None),
         Some(one) => (of_chosen(choice, one), chosen),
     };

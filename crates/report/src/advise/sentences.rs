@@ -6,7 +6,7 @@ use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
 use super::{
     Budget, Goal,
     choice::{Assessed, Choice, cheapest, cost},
-    conclusion::leanest,
+    conclusion::{Conclusion, leanest},
     tokens,
 };
 use crate::{
@@ -43,6 +43,10 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
     let Some(cost) = choice.cost else {
         return vec![cost_not_recorded(group, budget.minimise)];
     };
+    if choice.is_oversubscribed() {
+        let conclusion = Conclusion::Oversubscribed;
+        return vec![format!("{}{}.", conclusion.text(""), conclusion.reason())];
+    }
     let mut sentences = match choice.chosen() {
         _ if !choice.is_quality_measured => unjudged(group, choice, budget.minimise),
         None => vec![format!(
