@@ -8,6 +8,8 @@ use std::{collections::BTreeMap, env, fs, path::Path};
 use crate::comparisons::{empty_run, figure_and_svg};
 use crate::histograms::add_ulp_distances;
 use crate::readable::long_labels;
+use crate::reductions::run_with_reductions;
+use crate::scaling::run_with_several_devices;
 use crate::support::invented;
 use crate::traces::run_with_traces;
 use mantissa_core::Axis;
@@ -104,6 +106,13 @@ fn rendered() -> BTreeMap<String, Vec<u8>> {
     let mut ulps = empty_run(&[Axis::Precision]);
     add_ulp_distances(&mut ulps, "32-true", &[900.0, 80.0, 0.0, 20.0]);
     add_ulp_distances(&mut ulps, "16-true", &[1.0]);
+    let reductions =
+        run_with_reductions(
+            |algorithm, format, devices, error| match (algorithm, format, devices) {
+                ("ring", "f32", 2) => 0.0,
+                _ => error,
+            },
+        );
     let runs = [
         (
             "invented",
@@ -119,6 +128,8 @@ fn rendered() -> BTreeMap<String, Vec<u8>> {
         ("observed", run_with_traces(), &["s-trace", "s-samples"][..]),
         ("long-labels", long_labels(), &["s-speed"][..]),
         ("distances", ulps, &["s-ulps"][..]),
+        ("devices", run_with_several_devices(), &["s-devices"][..]),
+        ("reductions", reductions, &["s-gradient-error"][..]),
     ];
     let mut pictures = BTreeMap::new();
     for (name, run, ids) in &runs {

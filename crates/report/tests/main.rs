@@ -31,8 +31,9 @@ mod overview;
 mod pages;
 mod pictures;
 mod readable;
-mod repeats;
 #[cfg(target_os = "linux")]
+mod reductions;
+mod repeats;
 mod scale;
 mod scaling;
 mod side_by_side;

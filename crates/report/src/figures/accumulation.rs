@@ -3,7 +3,7 @@
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
-    Canvas, describe_whiskers, ladder, metric_panel, palette,
+    Canvas, describe_oversubscription, describe_whiskers, ladder, metric_panel, palette,
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
     settings_of,
@@ -61,7 +61,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         "Training time, test accuracy and peak memory of {} by micro-batch and number of accumulation steps ({}). {}",
         group.workload,
         settings_of(settings.len(), selection.all),
-        describe_whiskers(settings)
+        describe_whiskers(settings) + describe_oversubscription(settings)
     );
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }

@@ -7,7 +7,7 @@ use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     datum::{Datum, Quantity},
-    describe_whiskers, finding,
+    describe_oversubscription, describe_whiskers, finding,
     fonts::wrap,
     palette::{self, ALARM, FAINT, GREY, INK, MUTED},
     selection::Selection,
@@ -135,7 +135,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         settings_of(settings.len(), selection.all),
         group.workload,
         source.unwrap_or_default(),
-        describe_whiskers(&selection.settings)
+        describe_whiskers(&selection.settings) + describe_oversubscription(&selection.settings)
     );
     Some((canvas, caption))
 }

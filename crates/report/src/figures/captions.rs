@@ -22,6 +22,14 @@ pub(super) fn describe_whiskers(settings: &[SettingResult<'_, '_>]) -> String {
     }
 }
 
+/// Explains the mark of oversubscribed settings for a caption; empty without such settings.
+pub(super) fn describe_oversubscription(settings: &[SettingResult<'_, '_>]) -> &'static str {
+    match settings.iter().any(SettingResult::is_oversubscribed) {
+        true => " Oversubscribed: more threads than cores, so the times are not comparable.",
+        false => "",
+    }
+}
+
 /// Formats the measurement conditions for the captions of a group: number of processes, CPU, and synthetic data.
 pub(super) fn conditions(group: &Group<'_>) -> String {
     let processes = group

@@ -3,7 +3,7 @@
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
-    Canvas, describe_whiskers, metric_panel,
+    Canvas, describe_oversubscription, describe_whiskers, metric_panel,
     palette::{self, INK},
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
@@ -28,7 +28,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         (MetricName::StepSeconds, "Time per step", Kind::Bars),
         (MetricName::CommunicationShare, "Communication", Kind::Bars),
         (MetricName::BytesSent, "Sent per step", Kind::Bars),
-        (MetricName::GradientError, "Gradient error", Kind::Points),
+        (MetricName::GradientError, "Gradient error", Kind::LogPoints),
     ];
     let panels = panels.into_iter().filter(|(metric, ..)| group.has(*metric));
     let panels: Vec<Panel> = panels
@@ -45,7 +45,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         "Time per optimizer step, share of the communication, bytes that a device sends, and error of the summed gradients of {} ({}). {}",
         group.workload,
         settings_of(settings.len(), selection.all),
-        describe_whiskers(settings)
+        describe_whiskers(settings) + describe_oversubscription(settings)
     );
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }

@@ -31,7 +31,7 @@ pub fn panel(
             colour: match kind {
                 Kind::Bars if depends_on_speed(metric) && setting.is_oversubscribed() => GREY,
                 Kind::Bars => bar(setting),
-                Kind::Points | Kind::Text => INK,
+                Kind::Points | Kind::LogPoints | Kind::Text => INK,
             },
         },
     };

@@ -14,8 +14,11 @@ pub(crate) mod downsample;
 mod finding;
 pub(crate) mod fonts;
 mod formats;
+mod gradient_error;
+mod grid;
 mod histogram;
 mod kernel;
+mod key;
 mod labels;
 mod ladder;
 mod loss;
@@ -43,7 +46,7 @@ pub(crate) use quality::changed_predictions;
 
 use std::{collections::HashSet, convert::Infallible};
 
-use captions::{conditions, describe_whiskers};
+use captions::{conditions, describe_oversubscription, describe_whiskers};
 use flate2::Crc;
 use mantissa_core::Record;
 
@@ -103,6 +106,12 @@ pub(crate) fn each_figure<E>(
         folded |= add(target, "ladder", folded, ladder::draw(suite, group))?;
         folded |= add(target, "accumulation", folded, accumulation::draw(suite, group))?;
         folded |= add(target, "devices", folded, devices::draw(suite, group))?;
+        folded |= add(
+            target,
+            "gradient-error",
+            folded,
+            gradient_error::draw(suite, group),
+        )?;
         folded |= add(target, "kernel", folded, kernel::draw(suite, group))?;
         folded |= add(target, "quality", folded, quality::draw(suite, group))?;
         folded |= add(target, "speed", folded, speed::draw(suite, group))?;

@@ -1,7 +1,7 @@
 //! Labelled rows with panels side by side, each of which shows a quantity of every row as bars from zero, points or text.
 
 use super::{
-    axis::{Axis, tick_decimals, ticks},
+    axis::{Axis, decades, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     datum::{Datum, Quantity},
     fonts::wrap,
@@ -32,6 +32,8 @@ pub enum Kind {
     Bars,
     /// Points on an axis that need not start at zero, for small differences.
     Points,
+    /// Points on a logarithmic axis. Values of 0 are drawn at its left end.
+    LogPoints,
     /// Text without a drawn mark.
     Text,
 }
@@ -113,7 +115,7 @@ pub fn draw(title: &str, subtitle: &str, labels: &[String], panels: &[Panel]) ->
     for panel in panels {
         let width = match panel.kind {
             Kind::Text => panel.text_width(),
-            Kind::Bars | Kind::Points => share,
+            Kind::Bars | Kind::Points | Kind::LogPoints => share,
         };
         panel.draw(&mut canvas, labels, (left, width), rows);
         left += width + PANEL_GAP;
@@ -178,7 +180,7 @@ impl Panel {
                 canvas.line(vec![(x, from), (x, to)], 1.5, MUTED);
             }
         };
-        if self.kind == Kind::Points {
+        if matches!(self.kind, Kind::Points | Kind::LogPoints) {
             draw_guides(canvas);
         }
         for (row, mark) in self.marks.iter().enumerate() {
@@ -211,7 +213,9 @@ impl Panel {
         (left, right): (f64, f64),
         (top, bottom): (f64, f64),
     ) -> Option<Axis> {
-        let style = TextStyle::new(11.0).colour(MUTED).anchor(Anchor::Middle);
+        if self.kind == Kind::LogPoints {
+            return self.log_axis(canvas, (left, right), (top, bottom));
+        }
         let spots = self.marks.iter().filter_map(|mark| mark.spot).map(Spot::ends);
         let published = self
             .marks
@@ -222,7 +226,7 @@ impl Panel {
         let (low, high) = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
         let range = match self.kind {
             Kind::Bars => (0.0, high.max(f64::MIN_POSITIVE)),
-            Kind::Points | Kind::Text => {
+            Kind::Points | Kind::LogPoints | Kind::Text => {
                 let room = 0.04 * (high - low);
                 (low - room, high + room)
             }
@@ -230,16 +234,25 @@ impl Panel {
         let axis = Axis::linear(range, (left, right));
         let marks = ticks((range.0 * self.factor, range.1 * self.factor), 4);
         let decimals = tick_decimals(&marks);
-        let mut free = f64::NEG_INFINITY;
-        for mark in marks.into_iter().filter(|mark| mark.is_finite()) {
-            let (x, text) = (axis.at(mark / self.factor), format!("{mark:.decimals$}"));
-            canvas.line(vec![(x, top - 4.0), (x, bottom)], 1.0, FAINT);
-            let half = style.width(&text) / 2.0;
-            if x - half > free {
-                canvas.text((x, bottom + 18.0), &text, style);
-                free = x + half + 8.0;
-            }
-        }
+        let marks = marks.into_iter().filter(|mark| mark.is_finite());
+        let marks = marks.map(|mark| (axis.at(mark / self.factor), format!("{mark:.decimals$}")));
+        draw_ticks(canvas, marks, (top, bottom));
+        Some(axis)
+    }
+
+    /// Draws a logarithmic axis over whole decades. `None` if there are no positive values.
+    fn log_axis(&self, canvas: &mut Canvas, pixels: (f64, f64), (top, bottom): (f64, f64)) -> Option<Axis> {
+        let spots = self.marks.iter().filter_map(|mark| mark.spot).map(Spot::ends);
+        let positive = spots
+            .flat_map(|(low, high)| [low, high])
+            .filter(|value| *value > 0.0);
+        let range = positive
+            .map(|value| (value, value))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let (first, last) = decades(range);
+        let axis = Axis::log((10f64.powi(first), 10f64.powi(last)), pixels);
+        let powers = (first..=last).map(|power| (axis.at(10f64.powi(power)), units::power_of_ten(power)));
+        draw_ticks(canvas, powers, (top, bottom));
         Some(axis)
     }
 
@@ -270,7 +283,7 @@ impl Panel {
             let datum = self.datum(&format!("{label} (published)"), spot, text);
             canvas.mark(datum, |canvas| match self.kind {
                 Kind::Bars => canvas.rectangle((axis.at(0.0), foot + 1.5), (x, bottom), GREY),
-                Kind::Points | Kind::Text => canvas.disc((x, y), 4.5, GREY),
+                Kind::Points | Kind::LogPoints | Kind::Text => canvas.disc((x, y), 4.5, GREY),
             });
         }
         let Some(spot) = mark.spot else { return };
@@ -302,8 +315,22 @@ impl Panel {
             let ink = if self.kind == Kind::Bars { INK } else { colour };
             draw_whiskers(canvas, ends, y, ink);
         }
-        if self.kind == Kind::Points {
+        if matches!(self.kind, Kind::Points | Kind::LogPoints) {
             canvas.disc((x, y), 4.5, colour);
+        }
+    }
+}
+
+/// Draws a vertical grid line per tick, with its label below unless it would cover the previous one.
+fn draw_ticks(canvas: &mut Canvas, ticks: impl Iterator<Item = (f64, String)>, (top, bottom): (f64, f64)) {
+    let style = TextStyle::new(11.0).colour(MUTED).anchor(Anchor::Middle);
+    let mut free = f64::NEG_INFINITY;
+    for (x, text) in ticks {
+        canvas.line(vec![(x, top - 4.0), (x, bottom)], 1.0, FAINT);
+        let half = style.width(&text) / 2.0;
+        if x - half > free {
+            canvas.text((x, bottom + 18.0), &text, style);
+            free = x + half + 8.0;
         }
     }
 }

@@ -7,16 +7,16 @@ mod panel;
 use mantissa_core::{Axis, MetricName};
 
 use self::{
-    lines::{KEY_ROW, Line, describe_exact, draw_key, key_columns, lines},
+    lines::{Line, describe_exact, lines},
     panel::{PANEL_HEIGHT, Panel, panels},
 };
 use super::{
     canvas::{Canvas, MARGIN, WIDTH},
-    finding, shown_of,
+    finding, key, shown_of,
 };
 use crate::{Group, Suite, shape, units};
 
-const MAX_LINES: usize = 16;
+pub(super) const MAX_LINES: usize = 16;
 const GAP: f64 = 76.0;
 
 /// Draws throughput and error or, if the distribution of the input values varies, the error per distribution. `None` for other tasks,
@@ -30,7 +30,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let mut lines = lines(group);
     let all = lines.len();
     lines.truncate(MAX_LINES);
-    let key = lines.len().div_ceil(key_columns(&lines)) as f64 * KEY_ROW;
+    let labels: Vec<&str> = lines.iter().map(|line| line.label.as_str()).collect();
     let capped = shown_of(lines.len(), all)
         .map(|text| format!(" · {text} settings"))
         .unwrap_or_default();
@@ -53,10 +53,10 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         "throughput and error by size"
     };
     let title = finding(group, &panels, &lines).unwrap_or_else(|| format!("{}: {shown}", suite.info.title));
-    let top = Canvas::CONTENT_TOP + key + 40.0;
+    let top = Canvas::CONTENT_TOP + key::height(&labels) + 40.0;
     let height = panels.len().div_ceil(2) as f64 * PANEL_HEIGHT;
     let mut canvas = Canvas::titled(top + height - 44.0, &title, &subtitle);
-    draw_key(&mut canvas, &lines);
+    key::draw(&mut canvas, &labels);
     let width = (WIDTH - 2.0 * MARGIN - GAP - 46.0) / 2.0;
     for (index, panel) in panels.iter().enumerate() {
         let left = MARGIN + 46.0 + (index % 2) as f64 * (width + GAP);

@@ -4,15 +4,16 @@ use mantissa_core::{Axis as SettingAxis, MetricName};
 
 use super::{
     limits::{ceilings, draw_ceilings},
-    lines::{Line, marker},
+    lines::Line,
 };
 use crate::{
     Group, Row,
     figures::{
-        axis::{Axis, decades, rounded, tick_decimals, ticks},
+        axis::{Axis, rounded, tick_decimals, ticks},
         canvas::{Anchor, Canvas, TextStyle},
         datum::{Datum, Quantity},
-        palette::{FAINT, MUTED},
+        grid, key,
+        palette::MUTED,
         power_law::{self, NamedLaw, PowerLaw},
     },
     setting::Spot,
@@ -151,18 +152,7 @@ impl Panel {
         let high = all().fold(0.0, f64::max);
         let bottom = top + PLOT_HEIGHT;
         let y = if log {
-            let (first, last) = decades((low, high));
-            let axis = Axis::log((10f64.powi(first), 10f64.powi(last)), (bottom, top));
-            let step = (last - first).div_euclid(8) + 1;
-            for power in (first..=last).step_by(step as usize) {
-                grid(
-                    canvas,
-                    axis.at(10f64.powi(power)),
-                    (left, width),
-                    &units::power_of_ten(power),
-                );
-            }
-            axis
+            grid::log_axis(canvas, (low, high), (left, width), (bottom, top))
         } else {
             let scale = units::Scale::of(metric, high);
             let range = rounded((0.0, high * scale.factor), 5);
@@ -170,7 +160,7 @@ impl Panel {
             let marks = ticks(range, 5);
             let decimals = tick_decimals(&marks);
             for mark in marks {
-                grid(
+                grid::line(
                     canvas,
                     axis.at(mark / scale.factor),
                     (left, width),
@@ -239,7 +229,7 @@ impl Panel {
                     canvas.mark(
                         self.datum(&line.label, row, Quantity::of(metric, spot)),
                         |canvas| {
-                            marker(canvas, point, index, line.colour);
+                            key::marker(canvas, point, index);
                         },
                     );
                 }
@@ -254,13 +244,4 @@ impl Panel {
         let at = Quantity::new("size", f64::from(size), "1", units::count(size.into()));
         Datum::new(&format!("{series}{}", kind.unwrap_or_default()), value).at(at)
     }
-}
-
-fn grid(canvas: &mut Canvas, y: f64, (left, width): (f64, f64), label: &str) {
-    canvas.line(vec![(left, y), (left + width, y)], 1.0, FAINT);
-    canvas.text_centred(
-        (left - 8.0, y),
-        label,
-        TextStyle::new(11.0).colour(MUTED).anchor(Anchor::End),
-    );
 }
