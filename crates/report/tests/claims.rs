@@ -639,3 +639,145 @@ fn counts_that_differ_between_processes_are_inconclusive() {
     }
     assert_eq!(claim_verdict(&run).0.name(), "inconclusive");
 }
+
+/// Trainings with several devices under one seed: axes, and values of metrics.
+type Training<'t> = (&'t [(Axis, &'t str)], &'t [(MetricName, f64)]);
+
+/// Creates a run on a machine with `cores` cores, with four processes per training.
+fn run_with_devices(claimed: Claim, cores: u32, trainings: &[Training<'_>]) -> Run {
+    let mut info = suite("article", "t", &[], &[Axis::Devices, Axis::ReduceAlgorithm]);
+    info.claims = vec![claimed];
+    let mut run = run(vec![info]);
+    for (axes, metrics) in trainings {
+        let cell = crate::support::cell("article", &workload("w"), axes);
+        let mut record = record(&cell, Status::Ok, None);
+        record.fingerprint.cores = cores;
+        for (name, value) in *metrics {
+            record
+                .metrics
+                .insert(*name, Metric::reading(*name, *value, "invented"));
+        }
+        run.add(record, None);
+    }
+    add_device_repeats(&mut run);
+    run
+}
+
+/// Adds three repeats of all records, each with slightly longer times than the one before.
+fn add_device_repeats(run: &mut Run) {
+    for mut record in run.records.clone() {
+        for repeat in 1..4 {
+            record.repeat = repeat;
+            let times = record.metrics.iter_mut().filter(|(name, _)| !name.is_counted());
+            for (_, metric) in times {
+                metric.value = metric.value.map(|value| value * 1.001);
+            }
+            run.measured(record.clone(), None);
+        }
+    }
+}
+
+const TWO: &[(Axis, &str)] = &[(Axis::Batch, "16"), (Axis::Devices, "2"), (Axis::Threads, "1")];
+const EIGHT: &[(Axis, &str)] = &[(Axis::Batch, "4"), (Axis::Devices, "8"), (Axis::Threads, "1")];
+
+fn ratio_claim(
+    of: &[(Axis, &str)],
+    against: &[(Axis, &str)],
+    metric: MetricName,
+    (above, below): (Option<f64>, Option<f64>),
+) -> Claim {
+    let claimed = Claimed::Ratio(compared(&[metric], against, above, below));
+    claim("so it is", of, claimed)
+}
+
+#[test]
+fn bytes_of_a_ring_are_compared_even_with_more_ranks_than_cores() {
+    let bytes = |eight| {
+        let claim = ratio_claim(EIGHT, TWO, MetricName::BytesSent, (None, Some(2.0)));
+        let trainings: [Training<'_>; 2] = [
+            (TWO, &[(MetricName::BytesSent, 4e6)]),
+            (EIGHT, &[(MetricName::BytesSent, eight)]),
+        ];
+        claim_verdict(&run_with_devices(claim, 2, &trainings))
+    };
+    // A ring sends 2 (N − 1) / N times the gradient.
+    assert_eq!(bytes(7e6).0.name(), "confirmed");
+    assert_eq!(bytes(28e6).0.name(), "refuted");
+}
+
+#[test]
+fn times_of_more_threads_than_cores_do_not_test_a_claim() {
+    for metric in [
+        MetricName::CommunicationSeconds,
+        MetricName::StepSeconds,
+        MetricName::CommunicationShare,
+    ] {
+        let verdict = |cores| {
+            let claim = ratio_claim(EIGHT, TWO, metric, (Some(1.5), None));
+            let trainings: [Training<'_>; 2] = [(TWO, &[(metric, 0.25)]), (EIGHT, &[(metric, 0.75)])];
+            claim_verdict(&run_with_devices(claim, cores, &trainings))
+        };
+        assert_eq!(verdict(8).0.name(), "confirmed", "{metric}");
+        let (untested, why) = verdict(2);
+        assert_eq!(untested.name(), "not tested", "{metric}");
+        assert!(why.contains("more threads than cores"), "{why}");
+    }
+}
+
+#[test]
+fn memory_claims_about_several_devices_name_rank_0() {
+    let metric = MetricName::WeightsBytes;
+    let claim = ratio_claim(EIGHT, TWO, metric, (None, Some(0.5)));
+    let trainings: [Training<'_>; 2] = [(TWO, &[(metric, 4e6)]), (EIGHT, &[(metric, 1e6)])];
+    let run = run_with_devices(claim, 8, &trainings);
+    let report = Report::new(&run).unwrap();
+    let remarks = report.suites[0].claims[0].remarks.join(" ");
+    assert!(
+        remarks.contains("Memory and energy are those of rank 0"),
+        "{remarks}"
+    );
+}
+
+#[test]
+fn axes_without_effect_in_one_setting_do_not_prevent_a_pair() {
+    let metric = MetricName::BytesSent;
+    let server = [EIGHT, &[(Axis::Reduce, "parameter-server")]].concat();
+    let with = |algorithm| [EIGHT, &[(Axis::ReduceAlgorithm, algorithm)]].concat();
+    let (ring, tree) = (with("ring"), with("tree"));
+    let bf16 = [&ring[..], &[(Axis::ReduceFormat, "bf16")]].concat();
+    let trainings: [Training<'_>; 4] = [
+        (&server, &[(metric, 28e6)]),
+        (&ring, &[(metric, 7e6)]),
+        (&tree, &[(metric, 8e6)]),
+        (&bf16, &[(metric, 3.5e6)]),
+    ];
+    let of = [(Axis::Reduce, "parameter-server")];
+    let all_reduce = [(Axis::Reduce, "all-reduce")];
+    let verdict = |against: &[(Axis, &str)]| {
+        let claim = ratio_claim(&of, against, metric, (Some(2.0), None));
+        claim_verdict(&run_with_devices(claim, 2, &trainings))
+    };
+    let (standing, text) = verdict(&all_reduce);
+    assert_eq!(standing.name(), "confirmed");
+    // The setting with bf16 has another format than the server.
+    assert!(text.starts_with("confirmed in both pairs"), "{text}");
+    let ring_only = [&all_reduce[..], &[(Axis::ReduceAlgorithm, "ring")]].concat();
+    let (_, text) = verdict(&ring_only);
+    assert!(text.starts_with("confirmed;"), "{text}");
+}
+
+#[test]
+fn one_device_is_paired_with_several_and_other_threads_are_not() {
+    let metric = MetricName::WeightsBytes;
+    let one = [(Axis::Batch, "32"), (Axis::Devices, "1"), (Axis::Threads, "1")];
+    let all_threads = [(Axis::Batch, "32"), (Axis::Devices, "1"), (Axis::Threads, "all")];
+    let trainings: [Training<'_>; 3] = [
+        (TWO, &[(metric, 4e6)]),
+        (&one, &[(metric, 4e6)]),
+        (&all_threads, &[(metric, 8e6)]),
+    ];
+    let claim = ratio_claim(&TWO[..2], &one[..2], metric, (Some(0.9), Some(1.1)));
+    let (standing, text) = claim_verdict(&run_with_devices(claim, 2, &trainings));
+    assert_eq!(standing.name(), "confirmed", "{text}");
+    assert!(text.starts_with("confirmed;"), "{text}");
+}

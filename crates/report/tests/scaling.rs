@@ -4,7 +4,7 @@ use mantissa_core::{Axis, Metric, MetricName, Status};
 use mantissa_report::{Budget, Goal, Report, Run, figures, html, markdown};
 
 use crate::{
-    advice::{add_five_processes, first_choice, points_budget},
+    advice::{add_five_processes, fired_rule, first_choice, points_budget},
     support::{RunBuilder as _, cell, record, run, suite, workload},
 };
 
@@ -186,6 +186,10 @@ fn oversubscribed_settings_have_no_speed_up_and_a_mark() {
     assert_eq!((speed_ups[0], speed_ups[2]), (Some(1.0), None));
     assert!((speed_ups[1].unwrap() - 1.25).abs() < 0.02, "{speed_ups:?}");
     assert_eq!(rows[2].speed_verdict, None);
+    let memory = rows
+        .iter()
+        .map(|row| row.memory_ratio.as_ref().map(|ratio| ratio.value));
+    assert_eq!(memory.collect::<Vec<_>>(), [Some(1.0), None, None]);
     let summary = markdown(&report);
     let row = |devices: &str| {
         let mut lines = summary.lines().filter(|line| line.starts_with('|'));
@@ -226,6 +230,9 @@ fn titles_and_fronts_do_not_contain_oversubscribed_times() {
     let page = html(&report, &pictures).unwrap();
     assert!(!page.contains("5.00×"), "speed of four devices");
     assert!(page.contains("peak memory of rank 0"));
+    // Attributes of rows, from which the page computes ratios to another baseline.
+    assert_eq!(page.matches(" data-speed=").count(), 2);
+    assert_eq!(page.matches(" data-memory=").count(), 1);
     for saving in ["0.70×", "0.40×"] {
         assert!(!page.contains(saving), "{saving}: memory of rank 0");
     }
@@ -303,5 +310,38 @@ fn no_setting_is_recommended_if_all_are_oversubscribed() {
     assert!(
         summary.contains("all have more threads than cores") && !summary.contains("2.00×"),
         "{summary}"
+    );
+}
+
+/// Creates a run with two oversubscribed trainings of the same effective batch, in large and in small micro-batches.
+fn run_with_oversubscribed_accumulation() -> Run {
+    let axes = [Axis::Precision, Axis::Batch, Axis::Accumulate, Axis::Devices];
+    let mut run = run(vec![suite("s", "S", &[], &axes)]);
+    for (batch, accumulate, seconds, bytes) in [("8", "1", 10.0, 1.0e9), ("4", "2", 5.0, 0.5e9)] {
+        let axes = [
+            (Axis::Batch, batch),
+            (Axis::Accumulate, accumulate),
+            (Axis::Devices, "4"),
+        ];
+        add_five_processes(&mut run, &axes, seconds, 20, bytes);
+    }
+    run
+}
+
+#[test]
+fn oversubscribed_times_are_in_neither_the_title_nor_the_rule_of_accumulation() {
+    let run = run_with_oversubscribed_accumulation();
+    let figures = figures(&Report::new(&run).unwrap());
+    let figure = figures
+        .iter()
+        .find(|figure| figure.id == "s-accumulation")
+        .unwrap();
+    let svg = figure.canvas.svg().unwrap();
+    assert!(!svg.contains("0.50×") && svg.contains("oversubscribed"), "{svg}");
+    assert!(svg.contains("Peak memory of rank 0"), "{svg}");
+    let evidence = fired_rule(&run, "accumulation").unwrap().evidence.join(" ");
+    assert!(
+        evidence.contains("; its time is not comparable: more threads than cores"),
+        "{evidence}"
     );
 }

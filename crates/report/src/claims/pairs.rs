@@ -49,12 +49,12 @@ pub(crate) fn setting_key(row: &Row<'_>, left_out: impl Fn(Axis) -> bool) -> Str
 }
 
 /// Groups the rows for which `fits` returns `true` by their setting, ignoring the seed and the axes for which `left_out` returns `true`.
-/// Returns the groups in plan order, and the index of each group by its [`setting_key`].
+/// Returns the groups in plan order.
 pub(crate) fn group_rows<'g, 'a>(
     group: &'g Group<'a>,
     fits: impl Fn(&Row<'a>) -> bool,
     left_out: impl Fn(Axis) -> bool,
-) -> (Vec<Vec<&'g Row<'a>>>, HashMap<String, usize>) {
+) -> Vec<Vec<&'g Row<'a>>> {
     let (mut found, mut indices) = (Vec::<Vec<&Row<'a>>>::new(), HashMap::new());
     for row in group.rows.iter().filter(|row| fits(row)) {
         let index = *indices.entry(setting_key(row, &left_out)).or_insert(found.len());
@@ -63,25 +63,57 @@ pub(crate) fn group_rows<'g, 'a>(
             None => found.push(vec![row]),
         }
     }
-    (found, indices)
+    found
 }
 
-/// Returns every pair of a group: a setting with the values `of` and one with the values `against`. Only axes in both maps may differ. The
-/// seeds of a setting are grouped.
+/// Returns the axes without an effect in some settings of a group, such as the algorithm of an all-reduce with one device. An absent
+/// `threads` is a value: all threads.
+fn conditional_axes(group: &Group<'_>) -> Vec<Axis> {
+    let is_conditional = |axis: &Axis| {
+        let mut present = group.rows.iter().map(|row| row.cell.setting.get(*axis).is_some());
+        let first = present.next();
+        *axis != Axis::Threads && present.any(|present| Some(present) != first)
+    };
+    Axis::ALL.iter().copied().filter(is_conditional).collect()
+}
+
+/// Returns every pair of a group: a setting with the values `of` and one with the values `against`. Only axes in both maps may differ, and
+/// axes without an effect in one of the settings. The seeds of a setting are grouped.
 pub(crate) fn pairs<'g, 'a>(
     group: &'g Group<'a>,
     of: &BTreeMap<Axis, AxisValue>,
     against: &BTreeMap<Axis, AxisValue>,
 ) -> Vec<Pair<'g, 'a>> {
     let named_by_both = |axis: Axis| of.contains_key(&axis) && against.contains_key(&axis);
-    let (firsts, _) = group_rows(group, |row| has(row, of), named_by_both);
-    let (seconds, indices) = group_rows(group, |row| has(row, against), named_by_both);
-    let pair = |of: Vec<&'g Row<'a>>| {
-        let index = *indices.get(&setting_key(of.first()?, named_by_both))?;
-        let against = seconds.get(index)?.clone();
-        Some(Pair { group, of, against })
+    let conditional = conditional_axes(group);
+    let key = |rows: &[&Row<'_>]| {
+        let left_out = |axis: Axis| named_by_both(axis) || conditional.contains(&axis);
+        rows.first().map(|row| setting_key(row, left_out))
     };
-    firsts.into_iter().filter_map(pair).collect()
+    let same = |of: &[&Row<'_>], against: &[&Row<'_>]| {
+        let value = |rows: &[&Row<'_>], axis: Axis| rows.first()?.cell.setting.get(axis);
+        let mut compared = conditional.iter().filter(|axis| !named_by_both(**axis));
+        compared.all(|axis| match (value(of, *axis), value(against, *axis)) {
+            (Some(of), Some(against)) => of == against,
+            _ => true,
+        })
+    };
+    let mut seconds: HashMap<Option<String>, Vec<Vec<&'g Row<'a>>>> = HashMap::new();
+    for against in group_rows(group, |row| has(row, against), |_| false) {
+        seconds.entry(key(&against)).or_default().push(against);
+    }
+    let of_first = |of: Vec<&'g Row<'a>>| {
+        let candidates = seconds.get(&key(&of)).into_iter().flatten();
+        let found = candidates.filter(|against| same(&of, against)).cloned();
+        let pair = |against| Pair {
+            group,
+            of: of.clone(),
+            against,
+        };
+        found.map(pair).collect::<Vec<_>>()
+    };
+    let firsts = group_rows(group, |row| has(row, of), |_| false);
+    firsts.into_iter().flat_map(of_first).collect()
 }
 
 impl<'g, 'a> Pair<'g, 'a> {

@@ -33,7 +33,7 @@ where
     'a: 'g,
 {
     let settings = groups.flat_map(|group| {
-        let (settings, _) = group_rows(group, |row| has(row, of), |_| false);
+        let settings = group_rows(group, |row| has(row, of), |_| false);
         settings.into_iter().map(move |rows| (group, rows))
     });
     let ended: Vec<_> = settings
