@@ -56,5 +56,5 @@ pub(crate) fn efficiency(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> 
 }
 
 fn is_reference(row: &Row<'_>) -> bool {
-    row.is_ok() && row.cell.setting.devices() == 1 && !row.is_oversubscribed()
+    row.is_ok() && row.cell.setting.devices() == 1
 }

@@ -745,7 +745,10 @@ fn axes_without_effect_in_one_setting_do_not_prevent_a_pair() {
     let with = |algorithm| [EIGHT, &[(Axis::ReduceAlgorithm, algorithm)]].concat();
     let (ring, tree) = (with("ring"), with("tree"));
     let bf16 = [&ring[..], &[(Axis::ReduceFormat, "bf16")]].concat();
-    let trainings: [Training<'_>; 4] = [
+    // The format has an effect only with several devices.
+    let one = [(Axis::Batch, "32"), (Axis::Threads, "1")];
+    let trainings: [Training<'_>; 5] = [
+        (&one, &[]),
         (&server, &[(metric, 28e6)]),
         (&ring, &[(metric, 7e6)]),
         (&tree, &[(metric, 8e6)]),

@@ -1,11 +1,11 @@
 //! Tests of the scaling efficiency of several devices.
 
 use mantissa_core::{Axis, Metric, MetricName, Status};
-use mantissa_report::{Budget, Goal, Report, Run, figures, html, markdown};
+use mantissa_report::{Budget, Goal, Report, Run, figures, html, markdown, terminal_overview};
 
 use crate::{
-    advice::{add_five_processes, fired_rule, first_choice, points_budget},
-    support::{RunBuilder as _, cell, record, run, suite, workload},
+    advice::{add_five_processes, fired_rule, first_choice, first_workload, points_budget},
+    support::{RunBuilder as _, cell, record, run, suite, train_metrics, workload},
 };
 
 /// Training with an effective batch size of 32: micro-batch, devices, threads per device, and seconds per step.
@@ -313,15 +313,20 @@ fn no_setting_is_recommended_if_all_are_oversubscribed() {
     );
 }
 
-/// Creates a run with two oversubscribed trainings of the same effective batch, in large and in small micro-batches.
+/// Creates a run with large and small micro-batches of the same effective batch: on four devices, which are oversubscribed, and on two.
 fn run_with_oversubscribed_accumulation() -> Run {
     let axes = [Axis::Precision, Axis::Batch, Axis::Accumulate, Axis::Devices];
     let mut run = run(vec![suite("s", "S", &[], &axes)]);
-    for (batch, accumulate, seconds, bytes) in [("8", "1", 10.0, 1.0e9), ("4", "2", 5.0, 0.5e9)] {
+    for (batch, accumulate, devices, seconds, bytes) in [
+        ("8", "1", "4", 10.0, 1.0e9),
+        ("4", "2", "4", 5.0, 0.5e9),
+        ("16", "1", "2", 10.0, 1.0e9),
+        ("8", "2", "2", 12.5, 0.9e9),
+    ] {
         let axes = [
             (Axis::Batch, batch),
             (Axis::Accumulate, accumulate),
-            (Axis::Devices, "4"),
+            (Axis::Devices, devices),
         ];
         add_five_processes(&mut run, &axes, seconds, 20, bytes);
     }
@@ -337,6 +342,10 @@ fn oversubscribed_times_are_in_neither_the_title_nor_the_rule_of_accumulation() 
         .find(|figure| figure.id == "s-accumulation")
         .unwrap();
     let svg = figure.canvas.svg().unwrap();
+    assert!(
+        svg.contains("8 × 2 × 2 takes 1.25× the time and 0.90× the memory of 16 × 1 × 2"),
+        "{svg}"
+    );
     assert!(!svg.contains("0.50×") && svg.contains("oversubscribed"), "{svg}");
     assert!(svg.contains("Peak memory of rank 0"), "{svg}");
     let evidence = fired_rule(&run, "accumulation").unwrap().evidence.join(" ");
@@ -344,4 +353,94 @@ fn oversubscribed_times_are_in_neither_the_title_nor_the_rule_of_accumulation() 
         evidence.contains("; its time is not comparable: more threads than cores"),
         "{evidence}"
     );
+}
+
+#[test]
+fn tensors_of_rank_0_are_not_compared_with_those_of_one_process() {
+    let mut run = run_with_oversubscription();
+    for record in &mut run.records {
+        let devices = f64::from(record.cell.setting.devices());
+        for name in [
+            MetricName::WeightsBytes,
+            MetricName::OptimizerBytes,
+            MetricName::GradientsBytes,
+            MetricName::WeightCopiesBytes,
+            MetricName::ActivationsBytes,
+        ] {
+            let metric = Metric::reading(name, 1e8 / devices, "invented");
+            record.metrics.insert(name, metric);
+        }
+    }
+    let report = Report::new(&run).unwrap();
+    let page = html(&report, &[]).unwrap();
+    assert!(page.contains(TWO), "the advice compares two devices with one");
+    assert!(!page.contains("tensor memory"));
+}
+
+#[test]
+fn a_selection_of_the_fastest_settings_leaves_out_oversubscribed_ones() {
+    let axes = [Axis::Precision, Axis::Batch, Axis::Devices];
+    let mut run = run(vec![suite("s", "S", &[], &axes)]);
+    for (devices, batches, seconds) in [("4", 1..4, 1.0), ("1", 1..43, 10.0)] {
+        for batch in batches {
+            let batch = batch.to_string();
+            let axes = [(Axis::Batch, batch.as_str()), (Axis::Devices, devices)];
+            add_five_processes(&mut run, &axes, seconds, 20, 1e9);
+        }
+    }
+    let figures = figures(&Report::new(&run).unwrap());
+    let figure = figures
+        .iter()
+        .find(|figure| figure.id == "s-accumulation")
+        .unwrap();
+    let svg = figure.canvas.svg().unwrap();
+    assert!(
+        svg.contains("fastest") && !svg.contains("oversubscribed"),
+        "{svg}"
+    );
+}
+
+#[test]
+fn the_overview_does_not_contain_oversubscribed_speeds() {
+    let axes = [Axis::Precision, Axis::Matmul];
+    let overview = |threads: &str| {
+        let mut run = run(["s", "t"].map(|name| suite(name, "S", &[], &axes)).to_vec());
+        for (name, precision) in [("s", "32-true"), ("s", "bf16-mixed"), ("t", "32-true")] {
+            let axes = [(Axis::Precision, precision), (Axis::Threads, threads)];
+            let mut record = record(&cell(name, &workload("w"), &axes), Status::Ok, None);
+            train_metrics(&mut record, 10.0, 900, 1e9);
+            let rate = MetricName::SamplesPerSecond;
+            record
+                .metrics
+                .insert(rate, Metric::reading(rate, 321.0, "invented"));
+            run.add(record, None);
+        }
+        let report = Report::new(&run).unwrap();
+        markdown(&report) + &terminal_overview(&report, 100)
+    };
+    let comparable = overview("2");
+    let oversubscribed = overview("3");
+    for text in ["trains on 321.0 samples/s", "training (baseline 10.00 s)"] {
+        assert!(comparable.contains(text), "{text} is missing in {comparable}");
+        assert!(!oversubscribed.contains(text), "{oversubscribed}");
+    }
+}
+
+#[test]
+fn the_rule_of_tf32_needs_comparable_times() {
+    let fired = |threads: &str| {
+        let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision, Axis::Matmul])]);
+        for (matmul, seconds, bytes) in [("highest", 10.0, 1.0e9), ("high", 5.0, 0.5e9)] {
+            let axes = [(Axis::Matmul, matmul), (Axis::Threads, threads)];
+            add_five_processes(&mut run, &axes, seconds, 20, bytes);
+        }
+        let budget = Budget {
+            minimise: Goal::Memory,
+            ..points_budget(1.0)
+        };
+        let rules = first_workload(&run, &budget).rules;
+        rules.iter().any(|fired| fired.rule == "matmul-high")
+    };
+    assert!(fired("2"));
+    assert!(!fired("3"));
 }
