@@ -1,17 +1,9 @@
 //! Comparability of metrics of several devices. Times of more threads than cores are not comparable, nor are memory and energy of
 //! different numbers of devices, because they are those of rank 0.
 
-use mantissa_core::{MetricName, Record, Unit};
+use mantissa_core::{MetricName, Unit};
 
 use crate::Row;
-
-/// Returns the number of threads of a process, or of all its ranks, and the number of cores if there are more threads than cores.
-pub(crate) fn oversubscription(record: &Record) -> Option<(u64, u64)> {
-    let setting = &record.cell.setting;
-    let threads = u64::from(setting.devices()) * u64::from(setting.threads().unwrap_or(1));
-    let cores = u64::from(record.fingerprint.cores);
-    (cores > 0 && threads > cores).then_some((threads, cores))
-}
 
 /// Returns `true` if a metric depends on the speed.
 pub(crate) fn depends_on_speed(metric: MetricName) -> bool {

@@ -31,6 +31,7 @@ mod markdown;
 mod memory_breakdown;
 mod memory_parts;
 mod more_repeats;
+mod oversubscription;
 mod overview;
 mod pages;
 mod peak;

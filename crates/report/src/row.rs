@@ -9,9 +9,9 @@ use mantissa_core::{
 
 use crate::{
     Run,
-    comparability::oversubscription,
     data_sheet::{self, SheetPeak},
     estimates::{RecordWithDigest, over_processes},
+    oversubscription::oversubscription,
     row_notes,
 };
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mantissa_analysis::Estimate;
 use mantissa_core::{EventKind, MetricName};
 
-use crate::{comparability::oversubscription, digest::Times, estimates::RecordWithDigest, units};
+use crate::{digest::Times, estimates::RecordWithDigest, oversubscription::oversubscription, units};
 
 /// A row is launch-bound if no kernel runs on the device for more than this share of the time.
 pub(crate) const LAUNCH_BOUND: f64 = 0.5;
