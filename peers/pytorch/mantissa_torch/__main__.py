@@ -3,9 +3,13 @@
 `crates/workloads/src/peer/program.rs` defines the requests and the fields of a response. Output of libraries goes to standard error.
 """
 
+import argparse
+import contextlib
+import ctypes
 import gc
 import json
 import os
+import signal
 import sys
 import time
 import traceback
@@ -16,6 +20,8 @@ os.dup2(2, 1)
 
 import torch  # noqa: E402
 
+from mantissa_torch.collectives import CollectiveError  # noqa: E402
+from mantissa_torch.errors import error_reason  # noqa: E402
 from mantissa_torch.matmul_passes import multiply  # noqa: E402
 from mantissa_torch.session import Session, UnsupportedSetting  # noqa: E402
 from mantissa_torch.setting import Setting  # noqa: E402
@@ -25,7 +31,7 @@ def about():
     return {"name": f"PyTorch {torch.__version__.split('+')[0]}", "pid": os.getpid()}
 
 
-# Methods of `Session` by name of the request.
+# Methods of `Session` by name of the request. Only rank 0 sends `compare_parameters`, to the other ranks.
 SESSION_METHODS = {
     "step": "step",
     "start_over": "reset_training",
@@ -35,6 +41,7 @@ SESSION_METHODS = {
     "result": "write_result",
     "copies": "replicate_operands",
     "lay_for_copy": "allocate_copy_operands",
+    "compare_parameters": "compare_parameters",
 }
 
 
@@ -79,18 +86,15 @@ class RequestHandler:
         return self.session and self.session.allocator()
 
 
-# Fragments of out-of-memory errors: of PyTorch's allocator on a CPU, the system (ENOMEM), cuBLAS and cuDNN.
-OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "status_alloc_failed")
+def exit_with_parent():
+    """Kills this process when the process that started it exits. Does nothing if the system lacks support."""
+    with contextlib.suppress(OSError, AttributeError):
+        PR_SET_PDEATHSIG = 1
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def error_reason(error):
-    """Returns the error message on one line. Out-of-memory errors begin with `out of memory`, which Mantissa detects."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(fragment in text.lower() for fragment in OUT_OF_MEMORY)
-    return f"out of memory: {text}" if ran_out else text
-
-
-def main():
+def main(rank=0):
+    """Handles requests until the end of the input. `rank` is the rank of this process in a training on several devices."""
     # Mantissa passes the number of threads that burn uses.
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))
@@ -101,10 +105,19 @@ def main():
             response = {"answer": result, "allocator": handler.allocator()}
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
-            response = {"failed": error_reason(error), "allocator": None}
+            response = {"failed": error_reason(error), "collective": isinstance(error, CollectiveError), "allocator": None}
         responses.write(json.dumps(response) + "\n")
         responses.flush()
+        if rank and "failed" in response:
+            # The other ranks may wait for this one. Exit without closing the group, so that their exchange fails at once.
+            os._exit(1)
+    handler.close_session()
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rank", type=int, default=0, help=argparse.SUPPRESS)
+    rank = parser.parse_args().rank
+    if rank:
+        exit_with_parent()
+    main(rank)

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -11,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
+from mantissa_torch.collectives import Group, SingleRank
 from mantissa_torch.kernels import kernel
+from mantissa_torch.ranks import OtherRanks, RankError
 from mantissa_torch.setting import Setting, UnsupportedSetting
 
 __all__ = ["Session", "UnsupportedSetting"]
@@ -37,9 +40,14 @@ def reset_peak_memory():
 
 
 class Session:
-    """A model with its data and optimizer, or a kernel with its operands."""
+    """A model with its data and optimizer, or a kernel with its operands.
 
-    def __init__(self, folder, cell):
+    A training on several devices has one session per rank, each in its own process. Rank 0 passes the requests of the training on to the others.
+    """
+
+    def __init__(self, folder, cell, rank=0, rendezvous=None):
+        self.exit_stack = contextlib.ExitStack()
+        self.group, self.other_ranks = SingleRank(), None
         free_cublas_workspaces()
         self.folder = Path(folder)
         self.cell_file = json.loads((self.folder / cell).read_text())
@@ -50,9 +58,26 @@ class Session:
             from mantissa_torch import models
 
             self.models = models
-        begun = time.monotonic()
         self.setting = Setting(self.cell_file["cell"]["setting"])
-        self.exit_stack = contextlib.ExitStack()
+        if self.setting.devices == 1:
+            self.load()
+            return
+        if rank == 0:
+            self.other_ranks = OtherRanks(self.setting.devices)
+            self.other_ranks.load(folder=folder, cell=cell)
+            rendezvous = self.other_ranks.rendezvous
+        try:
+            with self.on_all_ranks():
+                self.group = Group(rank, self.setting.devices, rendezvous, self.setting)
+                self.load()
+                self.check_parameters()
+        except BaseException:
+            self.close()
+            raise
+
+    def load(self):
+        """Loads the files of the cell."""
+        begun = time.monotonic()
         if self.kind == "kernel":
             self.kernel = kernel(self.task["kernel"], self.setting)
             # Keep no reference to the operands here, so that an optimizer can free those that it no longer needs.
@@ -95,11 +120,51 @@ class Session:
 
     def close(self):
         self.exit_stack.close()
+        if self.other_ranks:
+            self.other_ranks.close()
+        self.group.close()
+
+    # Several ranks
+
+    @contextlib.contextmanager
+    def on_all_ranks(self, request=None):
+        """Runs the body while the other ranks handle `request`, and reads their responses. If it is `None`, they already have a request."""
+        if self.other_ranks is None:
+            yield
+            return
+        if request is not None:
+            self.other_ranks.send(request)
+        try:
+            yield
+        except UnsupportedSetting:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # The exchange of the other ranks fails once this one closes its connections.
+            self.group.close()
+            self.other_ranks.fail_after(error)
+        self.other_ranks.collect()
+
+    def check_parameters(self):
+        """Raises an error if the parameters of the ranks differ. Every rank must call this method."""
+        digest = hashlib.blake2b(digest_size=7)
+        for parameter in self.model.parameters():
+            digest.update(parameter.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        digests = self.group.gather(int.from_bytes(digest.digest()))
+        if different := [rank for rank, other in enumerate(digests) if other != digests[0]]:
+            raise RankError(f"the parameters of rank {different[0]} differ from those of rank 0")
+
+    def compare_parameters(self):
+        """Compares the parameters of all ranks after the last step. Does nothing if they have not changed."""
+        if self.group.size > 1 and self.parameters_changed:
+            with self.on_all_ranks("compare_parameters"):
+                self.check_parameters()
+            self.parameters_changed = False
 
     # Training
 
     def reset_optimizer(self, loss_scale=2.0**16):
-        torch.manual_seed(self.seed)
+        # Ranks draw different dropout masks, because they train on different micro-batches. PyTorch's CPU generator uses only the lower 32 bits.
+        torch.manual_seed((self.seed + self.group.rank * 0x9E3779B1) % 2**64)
         if self.kind != "train":
             return
         task, setting = self.task, self.setting
@@ -118,8 +183,15 @@ class Session:
         if setting.scales_loss and task.get("loss_scale") is not None:
             raise UnsupportedSetting("PyTorch's `GradScaler` does not support a constant loss scale")
         self.scaler = torch.amp.GradScaler(setting.device, init_scale=loss_scale, enabled=setting.scales_loss)
+        # The first use creates the scale. A rank without micro-batches does not scale a loss in its first step, but unscales the gradients.
+        self.scaler.scale(torch.zeros((), device=setting.device))
+        self.parameters_changed = False
 
     def reset_training(self):
+        with self.on_all_ranks("start_over"):
+            self.reset_own_training()
+
+    def reset_own_training(self):
         """Undoes the warm-up steps: restores buffers and resets the optimizer. The warm-up has a learning rate of 0, so parameters changed
         only if gradients were not finite. In that case, the model is loaded again."""
         with torch.no_grad():
@@ -130,14 +202,22 @@ class Session:
         self.reset_optimizer()
 
     def step(self, micro_batches, learning_rate):
+        with self.on_all_ranks({"step": {"micro_batches": micro_batches, "learning_rate": learning_rate}}):
+            return self.own_step(micro_batches, learning_rate)
+
+    def own_step(self, micro_batches, learning_rate):
+        """Trains on the micro-batches of this rank, and makes the optimizer step with the gradients of all ranks."""
         self.model.train()
+        self.parameters_changed = True
         # Read the scale outside of the timed window, here and below, because reading it waits for the device.
         scale_before = self.scaler.get_scale()
         begun = time.monotonic()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        batches = [self.batch("train", examples) for examples in micro_batches]
-        loss_weight = 1.0 / sum(len(labels) for _, labels in batches)
+        # Micro-batch j of N ranks belongs to rank N − 1 − (j mod N), as in Mantissa.
+        own = range(self.group.size - 1 - self.group.rank, len(micro_batches), self.group.size)
+        batches = [self.batch("train", micro_batches[position]) for position in own]
+        loss_weight = 1.0 / sum(self.label_count("train", examples) for examples in micro_batches)
         losses, correct = [], []
         for batch in batches:
             inputs, labels = self.on_device(*batch)
@@ -147,6 +227,8 @@ class Session:
             self.scaler.scale(loss * loss_weight).backward()
             losses.append(loss.detach())
             correct.append((logits.detach().argmax(1) == labels).sum())
+        # The sum has the same bits on every rank. All ranks therefore take the same decisions about overflows and clipping.
+        self.group.reduce_gradients(self.model.parameters(), self.setting.reduce_format)
         if (norm := self.task.get("clip_norm")) is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), norm)
@@ -154,14 +236,17 @@ class Session:
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         self.setting.synchronize()
-        loss = loss_weight * sum(loss.double().item() for loss in losses)
-        num_correct = int(sum(correct))
+        numbers = [0.0] * len(micro_batches)
+        for position, loss in zip(own, losses):
+            numbers[position] = loss.double().item()
+        *losses, num_correct = self.group.add_counts([*numbers, float(sum(correct))])
+        loss = loss_weight * sum(losses)
         ended = time.monotonic()
         scale_after = self.scaler.get_scale()
         return {
             "window": {"begun": begun, "ended": ended},
             "loss": finite(loss),
-            "hits": num_correct,
+            "hits": int(num_correct),
             "scales": [scale_before, scale_after] if self.setting.scales_loss else None,
             "skipped": scale_after < scale_before,
         }
@@ -170,6 +255,8 @@ class Session:
 
     @torch.no_grad()
     def predict(self, part, examples):
+        # Only rank 0 predicts, because the record contains the results of rank 0.
+        self.compare_parameters()
         self.model.eval()
         inputs, labels = self.batch(part, examples)
         begun = time.monotonic()
@@ -201,6 +288,12 @@ class Session:
         labels = torch.cat([tensors["labels"][targets] for targets in slices])
         mask = torch.arange(sequence)[None, :] < tensors["lengths"][indices][:, None]
         return {"ids": tensors["ids"][indices].long(), "mask": mask, "rows": rows.long()}, labels.long()
+
+    def label_count(self, part, examples):
+        """Returns the number of targets of these examples."""
+        if "pixels" in self.parts[part]:
+            return len(examples)
+        return sum(targets.stop - targets.start for targets in (self.target_slices[part][example] for example in examples))
 
     def on_device(self, inputs, *labels):
         """Moves inputs and targets to the device, with pixels in the format of the model."""

@@ -1,8 +1,11 @@
 """Translates a setting of Mantissa to PyTorch."""
 
 import contextlib
+import os
 
 import torch
+
+from mantissa_torch.collectives import ALGORITHMS, BACKENDS
 
 # Axes that this peer implements, or rejects if it does not support the value.
 IMPLEMENTED_AXES = {
@@ -13,6 +16,8 @@ IMPLEMENTED_AXES = {
 AXES_APPLIED_BY_MANTISSA = {"batch", "sequence", "size", "distribution", "learning_rate_scaling", "seed"}
 
 FORMATS = {"64": torch.float64, "32": torch.float32, "16": torch.float16, "bf16": torch.bfloat16}
+
+REDUCE_FORMATS = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 class UnsupportedSetting(Exception):
@@ -54,10 +59,17 @@ class Setting:
             raise UnsupportedSetting("PyTorch did not find a CUDA device")
         if setting.get("keep_f32"):
             raise UnsupportedSetting("the PyTorch peer does not support `keep_f32`")
+        self.devices = setting.get("devices", 1)
+        self.reduce_algorithm = setting.get("reduce_algorithm", "ring")
+        self.reduce_format = REDUCE_FORMATS[setting.get("reduce_format", "f32")]
+        if self.devices > 1:
+            self.check_reduction(setting.get("reduce", "all-reduce"))
         if "threads" in setting:
             torch.set_num_threads(setting["threads"])
-        if setting.get("devices", 1) != 1:
-            raise UnsupportedSetting("the PyTorch peer does not support several devices")
+        elif self.devices > 1 and self.device == "cpu" and "RAYON_NUM_THREADS" not in os.environ:
+            # Divide the cores among the ranks, as Mantissa does.
+            cores = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count())
+            torch.set_num_threads(max(1, cores // self.devices))
         # Settings of kernels without matmuls do not contain the axes `matmul` and `accumulator`.
         matmul, f16_accumulation = setting.get("matmul", "highest"), setting.get("accumulator") == "f16"
         if f16_accumulation and self.compute_dtype != torch.float16:
@@ -70,6 +82,19 @@ class Setting:
         cuda_matmul.allow_fp16_reduced_precision_reduction = f16_accumulation
         cuda_matmul.allow_bf16_reduced_precision_reduction = False
         cuda_matmul.allow_fp16_accumulation = f16_accumulation
+
+    def check_reduction(self, reduce):
+        """Rejects ways of combining the gradients of several devices that the peer does not implement."""
+        if reduce != "all-reduce":
+            raise UnsupportedSetting(f"the PyTorch peer does not support `reduce={reduce}`")
+        if self.reduce_algorithm not in ALGORITHMS[self.device]:
+            backend, algorithms = BACKENDS[self.device], " or ".join(f"`{name}`" for name in ALGORITHMS[self.device])
+            raise UnsupportedSetting(
+                f"the PyTorch peer does not support `reduce_algorithm={self.reduce_algorithm}`: it sums gradients with {backend}, and supports only "
+                f"{algorithms}"
+            )
+        if self.device == "cuda" and (found := torch.cuda.device_count()) < self.devices:
+            raise UnsupportedSetting(f"the cell has {self.devices} devices, but PyTorch found {found} CUDA devices")
 
     def context(self):
         """Returns the context of forward passes."""

@@ -1,5 +1,7 @@
 """Tests of features that need a GPU. All tests are skipped if no CUDA device is available."""
 
+import contextlib
+
 import pytest
 import torch
 
@@ -26,6 +28,17 @@ def test_a_step_matches_the_cpu(tmp_path):
         losses.append([session.step([[4, 1], [0, 2]], 0.1)["loss"] for _ in range(3)])
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     assert losses[2] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+@pytest.mark.parametrize("algorithm", ["ring", "tree"])
+def test_two_gpus_equal_accumulation_on_one(tmp_path, algorithm):
+    losses = []
+    for setting in ({"accumulate": 2}, {"accumulate": 1, "devices": 2, "reduce_algorithm": algorithm}):
+        session, _, _ = resnet(tmp_path, CUDA | setting)
+        with contextlib.closing(session):
+            losses.append([session.step([[4, 1], [0, 2]], 0.1)["loss"] for _ in range(3)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
 def test_a_launch_is_timed_by_the_gpu_within_the_hosts_window(tmp_path):
