@@ -54,7 +54,9 @@ fn warm_up<P: Part>(
     data: &Dataset<P>,
 ) -> Result<(), WorkloadError> {
     let setting = &session.cell.setting;
-    let (batch, micro_batches) = (setting.batch() as usize, setting.accumulate().min(2) as usize);
+    let batch = setting.batch() as usize;
+    // The peer divides the micro-batches among its devices.
+    let micro_batches = (setting.accumulate().min(2) * setting.devices()) as usize;
     let mut train_sizes = micro_batch_sizes(data.train.len(), batch);
     if task.drop_last {
         train_sizes.truncate(1);
