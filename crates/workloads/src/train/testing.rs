@@ -1,8 +1,12 @@
 //! Test helpers: a small model, synthetic reviews and a training of two epochs.
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    thread,
+};
 
 use burn::tensor::Device;
+use mantissa_collectives::ThreadGroup;
 use mantissa_core::*;
 
 use super::{evaluate::evaluate, trainer::Trainer};
@@ -146,6 +150,15 @@ pub(super) fn training_results(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f6
     let values = trainer.parameters.iter();
     let values = values.map(|(_, value)| value.clone().into_data().iter::<f64>().collect());
     (series, values.collect(), trainer.log.events)
+}
+
+/// Runs a function on each rank, and returns its results in the order of the ranks.
+pub(super) fn on_ranks<T: Send>(ranks: usize, body: impl Fn(ThreadGroup) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let groups = ThreadGroup::new(ranks).into_iter();
+        let threads: Vec<_> = groups.map(|group| scope.spawn(|| body(group))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
 }
 
 /// Events of a training.

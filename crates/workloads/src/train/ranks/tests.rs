@@ -1,7 +1,5 @@
 //! Trainings whose ranks are threads, compared with trainings of one rank.
 
-use std::thread;
-
 use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_collectives::{CollectiveError, Gradient, Group, Single, ThreadGroup, Traffic};
 use mantissa_core::*;
@@ -12,7 +10,7 @@ use crate::{
     data::{Dataset, Tokenized},
     train::{
         Trainer,
-        testing::{ByteCountObserver, cell, data, trainer, training_results},
+        testing::{ByteCountObserver, cell, data, on_ranks, trainer, training_results},
     },
 };
 
@@ -59,15 +57,6 @@ fn train_rank(
         .2
         .retain(|event| !event.detail.contains("the ranks take turns"));
     results
-}
-
-/// Runs a function on each rank, and returns its results in the order of the ranks.
-fn on_ranks<T: Send>(ranks: usize, body: impl Fn(ThreadGroup) -> T + Sync) -> Vec<T> {
-    thread::scope(|scope| {
-        let groups = ThreadGroup::new(ranks).into_iter();
-        let threads: Vec<_> = groups.map(|group| scope.spawn(|| body(group))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
 }
 
 /// Trains on several ranks, and checks that all of them have the same results.
