@@ -27,32 +27,37 @@ pub fn python() -> Option<PathBuf> {
 
 /// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `more` contains further arguments of both runs.
 fn run_burn_and_pytorch(dir: &TestDir, suite: &str, python: &Path, more: &[&str]) {
-    let suite = fixture(suite);
-    let run = |out: &str, peer: &[&str]| {
-        let arguments = [
-            "run",
-            &suite,
-            "--profile",
-            "smoke",
-            "--backend",
-            "flex",
-            "--out",
-            out,
-        ];
-        let mut command = dir.command(&[&arguments[..], more, peer].concat());
-        command.env("PYTHONPATH", root().join("peers/pytorch"));
-        let output = run_to_exit(command);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success(),
-            "{}: {}{text}",
-            output.status,
-            stderr(&output)
-        );
-    };
-    run("burn", &[]);
+    run_fixture(dir, suite, "burn", more);
+    run_pytorch(dir, suite, "torch", python, more);
+}
+
+fn run_pytorch(dir: &TestDir, suite: &str, out: &str, python: &Path, more: &[&str]) {
     let peer = format!("{} -m mantissa_torch", python.display());
-    run("torch", &["--peer", &peer]);
+    run_fixture(dir, suite, out, &[more, &["--peer", &peer]].concat());
+}
+
+fn run_fixture(dir: &TestDir, suite: &str, out: &str, more: &[&str]) {
+    let suite = fixture(suite);
+    let arguments = [
+        "run",
+        &suite,
+        "--profile",
+        "smoke",
+        "--backend",
+        "flex",
+        "--out",
+        out,
+    ];
+    let mut command = dir.command(&[&arguments[..], more].concat());
+    command.env("PYTHONPATH", root().join("peers/pytorch"));
+    let output = run_to_exit(command);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{}: {}{text}",
+        output.status,
+        stderr(&output)
+    );
 }
 
 /// Returns the key of a cell: its workload and its precision.
@@ -136,15 +141,11 @@ fn a_missing_or_unresponsive_peer_is_an_error() {
 mod pytorch {
     use super::*;
 
-    #[test]
-    fn the_first_20_losses_match_pytorch() {
-        let Some(python) = python() else { return };
-        let dir = TestDir::new();
-        run_burn_and_pytorch(&dir, "both", &python, &[]);
-        let (burn, torch) = (
-            series(&dir, "burn", "train_loss"),
-            series(&dir, "torch", "train_loss"),
-        );
+    /// Asserts that two frameworks have nearly the same losses in every precision of the fixture `both`.
+    fn assert_first_20_losses_match(
+        burn: &BTreeMap<(String, String), Vec<f64>>,
+        torch: &BTreeMap<(String, String), Vec<f64>>,
+    ) {
         // Largest allowed relative difference of a loss in the first twenty steps.
         let bounds = [
             ("64-true", 1e-13),
@@ -160,6 +161,18 @@ mod pytorch {
             println!("{precision}: {difference:.2e} apart, {bound:.2e} allowed");
             assert!(difference <= bound, "{precision}: {difference:e}");
         }
+    }
+
+    #[test]
+    fn the_first_20_losses_match_pytorch() {
+        let Some(python) = python() else { return };
+        let dir = TestDir::new();
+        run_burn_and_pytorch(&dir, "both", &python, &[]);
+        let (burn, torch) = (
+            series(&dir, "burn", "train_loss"),
+            series(&dir, "torch", "train_loss"),
+        );
+        assert_first_20_losses_match(&burn, &torch);
         let first = &dir.records("torch")[0];
         let peer = first["fingerprint"]["peer"].as_str().unwrap_or_default();
         assert!(peer.starts_with("PyTorch 2."), "{peer}");
@@ -197,6 +210,22 @@ mod pytorch {
             "{}",
             stderr(&output)
         );
+    }
+
+    #[test]
+    fn several_devices_of_pytorch_match_accumulation() {
+        let Some(python) = python() else { return };
+        let dir = TestDir::new();
+        // The tests of the lane `mpi` show that accumulation equals several devices of burn bit for bit.
+        run_fixture(&dir, "both", "burn", &["-a", "threads=1"]);
+        let axes = ["accumulate=1", "devices=2", "reduce_format=f64", "threads=1"];
+        let axes = axes.map(|axis| ["-a", axis]).concat();
+        run_pytorch(&dir, "both", "torch", &python, &axes);
+        let (burn, torch) = (
+            series(&dir, "burn", "train_loss"),
+            series(&dir, "torch", "train_loss"),
+        );
+        assert_first_20_losses_match(&burn, &torch);
     }
 
     #[test]
