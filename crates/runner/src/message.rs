@@ -56,6 +56,7 @@ pub enum Job {
 }
 
 /// First line of a rank, which it sends to the socket of the runner. The runner then sends the [`Request`].
+#[cfg(unix)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Number of the rank.

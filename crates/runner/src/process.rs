@@ -56,6 +56,7 @@ const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) struct Workers {
     program: Program,
     /// Command that starts ranks. If empty, `mpirun`.
+    #[cfg(target_os = "linux")]
     mpirun: Vec<String>,
     stop: Stop,
 }
@@ -65,6 +66,7 @@ impl Workers {
     pub(crate) fn of_this_program(stop: Stop) -> Result<Self, RunError> {
         Ok(Self {
             program: Program::this()?,
+            #[cfg(target_os = "linux")]
             mpirun: vec![],
             stop,
         })
@@ -74,12 +76,14 @@ impl Workers {
     pub(crate) fn of(path: PathBuf, stop: Stop) -> Self {
         Self {
             program: Program::of(path),
+            #[cfg(target_os = "linux")]
             mpirun: vec![],
             stop,
         }
     }
 
     /// Replaces the command that starts ranks. If empty, `mpirun`.
+    #[cfg(target_os = "linux")]
     pub(crate) fn with_mpirun(self, mpirun: Vec<String>) -> Self {
         Self { mpirun, ..self }
     }

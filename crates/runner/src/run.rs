@@ -227,11 +227,14 @@ fn execute(
     if program.is_none() {
         check_kernels(engine, &folder.plan, &folder.settings, &stop, progress)?;
     }
-    let mut workers = match program {
+    let workers = match program {
         Some(program) => Workers::of(program, stop.clone()),
         None => Workers::of_this_program(stop.clone())?,
     };
-    workers = workers.with_mpirun(folder.settings.mpirun.clone());
+    // Other systems skip cells with several devices.
+    #[cfg(target_os = "linux")]
+    let workers = workers.with_mpirun(folder.settings.mpirun.clone());
+    let mut workers = workers;
     let schedule = Schedule::new(&mut folder, fingerprints, stop).with_inputs(input_hashes);
     let stopped = schedule.run(&mut workers, progress)?;
     let skipped_suites = SkippedSuite::all(&folder.plan, folder.ledger());

@@ -1,9 +1,6 @@
 //! Program of the workers.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, path::PathBuf};
 
 use mantissa_core::open_own_program;
 
@@ -31,7 +28,9 @@ impl Program {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Returns the path of the program at the start of the run.
+    #[cfg(unix)]
+    pub(super) fn path(&self) -> &std::path::Path {
         &self.path
     }
 

@@ -185,7 +185,11 @@ impl Library {
             ecc: available
                 .and_then(|device| device.is_ecc_enabled().ok())
                 .map(|ecc| ecc.currently_enabled),
+            #[cfg(target_os = "linux")]
             persistence: available.and_then(|device| device.is_in_persistent_mode().ok()),
+            // Other systems do not have this mode.
+            #[cfg(not(target_os = "linux"))]
+            persistence: None,
         }
     }
 }
