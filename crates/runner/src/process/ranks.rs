@@ -30,7 +30,7 @@ use self::{
     mpirun::Mpirun,
     result::{ProcessEnds, result},
     socket::{RankEvent, Socket},
-    states::RankStates,
+    states::{Failure, RankStates},
 };
 use super::{
     DRAIN_LIMIT, EXIT_GRACE, FIRST_POLL_INTERVAL, POLL_INTERVAL, Workers,
@@ -49,14 +49,14 @@ const REPORT_GRACE: Duration = Duration::from_secs(5);
 /// Time limit for `mpirun` to remove its temporary files after the ranks were killed, before it is killed too.
 const CLEANUP_GRACE: Duration = Duration::from_secs(3);
 
-/// Returns the reason for skipping a cell of several ranks that no machine can run.
-fn unsupported(request: &Request) -> Option<String> {
-    if !request.peer.is_empty() {
-        return Some("a peer cannot train on several devices yet".to_owned());
-    }
+/// Returns the status and the reason for skipping a cell of several ranks that no machine can run.
+fn unsupported(request: &Request) -> Option<(Status, String)> {
     let backend = request.cell.setting.backend();
-    (backend != Backend::Flex)
-        .then(|| format!("the backend `{backend}` cannot train on several devices yet; `flex` can"))
+    let reason = match backend {
+        Backend::Flex => return None,
+        _ => format!("the backend `{backend}` cannot train on several devices yet; `flex` can"),
+    };
+    Some((Status::Skipped, reason))
 }
 
 impl Workers {
@@ -80,8 +80,8 @@ impl Workers {
         timeout: Duration,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        if let Some(reason) = unsupported(request).or_else(|| mpirun.unavailable()) {
-            let finished = Finished::without_result(Status::Skipped, &reason);
+        if let Some((status, reason)) = unsupported(request).or_else(|| mpirun.unavailable()) {
+            let finished = Finished::without_result(status, &reason);
             return Ok((CellResult::Finished(Box::new(finished)), vec![]));
         }
         let oom_kills_before = oom_kills();
@@ -111,6 +111,7 @@ impl Workers {
             mpirun: Worker(command.spawn().map_err(RunError::Worker)?),
             states: RankStates::new(setting.devices() as usize),
             socket,
+            connect_limit: mpirun.connect_limit,
         };
         let ends = self.supervise_ranks(&mut launched, timeout, oom_kills_before, on_progress)?;
         let mut states = launched.states;
@@ -129,23 +130,30 @@ impl Workers {
     ) -> Result<ProcessEnds, RunError> {
         let (sender, receiver) = mpsc::channel();
         let pipes = &mut launched.mpirun.0;
-        spawn_reader(pipes.stdout.take(), sender.clone(), RankEvent::Output, None)
-            .and_then(|()| spawn_reader(pipes.stderr.take(), sender.clone(), RankEvent::Output, None))
-            .map_err(RunError::Worker)?;
+        let readers = spawn_reader(pipes.stdout.take(), sender.clone(), RankEvent::Output, None)
+            .and_then(|()| spawn_reader(pipes.stderr.take(), sender.clone(), RankEvent::Output, None));
+        if let Err(error) = readers {
+            let problem = format!("cannot start a thread for the output of `mpirun`: {error}");
+            launched.states.fail(Failure::Connection(problem));
+        }
         let start = Instant::now();
         let (mut stopped, mut timed_out) = (false, false);
         while !(stopped || timed_out || launched.states.is_decided() || launched.mpirun.has_exited()) {
             let left = timeout.saturating_sub(start.elapsed());
             let interval = POLL_INTERVAL.min(FIRST_POLL_INTERVAL + start.elapsed() / 2);
-            on_progress(launched.poll((&sender, &receiver), left.min(interval))?);
+            on_progress(launched.poll((&sender, &receiver), left.min(interval)));
             stopped = self.stop.is_immediate();
             timed_out = !stopped && !launched.states.is_decided() && start.elapsed() >= timeout;
+            if !timed_out && start.elapsed() >= launched.connect_limit && !launched.states.are_connected() {
+                let failure = Failure::NotConnected(launched.connect_limit);
+                launched.states.fail(failure);
+            }
         }
         if !stopped && !timed_out {
             let complete = launched.states.is_complete();
             let end = Instant::now() + if complete { EXIT_GRACE } else { REPORT_GRACE };
             while Instant::now() < end && !launched.have_exited() && !self.stop.is_immediate() {
-                launched.poll((&sender, &receiver), FIRST_POLL_INTERVAL)?;
+                launched.poll((&sender, &receiver), FIRST_POLL_INTERVAL);
             }
         }
         let killed_at = Instant::now();
@@ -174,21 +182,26 @@ struct Launched {
     mpirun: Worker,
     socket: Socket,
     states: RankStates,
+    /// Time limit for all ranks to connect.
+    connect_limit: Duration,
 }
 
 impl Launched {
-    /// Accepts new ranks, and waits at most `interval` for an event. Returns the progress of rank 0 after its messages.
+    /// Accepts new ranks, and waits at most `interval` for an event. Returns the progress of rank 0 after its messages. A failure to accept
+    /// ranks is a failure of the cell.
     fn poll(
         &mut self,
         (sender, receiver): (&Sender<RankEvent>, &Receiver<RankEvent>),
         interval: Duration,
-    ) -> Result<Option<ProgressUpdate>, RunError> {
-        self.socket.accept(sender).map_err(RunError::Worker)?;
+    ) -> Option<ProgressUpdate> {
+        if let Err(error) = self.socket.accept(sender) {
+            self.states.fail(Failure::Connection(error.to_string()));
+        }
         match receiver.recv_timeout(interval) {
-            Ok(event) => Ok(self.states.handle(event)),
+            Ok(event) => self.states.handle(event),
             Err(_) => {
                 self.states.poll_memory();
-                Ok(None)
+                None
             }
         }
     }

@@ -5,22 +5,28 @@ use std::{
     num::NonZero,
     path::Path,
     process::{Command, Stdio},
+    str::FromStr,
+    sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mantissa_collectives::mpi_library;
-use mantissa_core::Setting;
+use mantissa_core::{Setting, Status};
 
 use super::super::{
-    THREADS,
+    DRAIN_LIMIT, THREADS,
     child::{KILL_TIMEOUT, Worker},
     crash::ProcessEnd,
-    output::last_lines,
+    output::{last_lines, spawn_reader},
 };
 
 /// Time limit for `mpirun --version`.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
+const VERSION_LIMIT: Duration = Duration::from_secs(5);
+
+/// Time limit for all ranks to connect. A rank connects as soon as its process starts. An `mpirun` that waits for an unreachable host
+/// starts no rank.
+const CONNECT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Maximum number of bytes of the output of `mpirun --version` that are read.
 const MAX_VERSION_BYTES: u64 = 4096;
@@ -34,6 +40,21 @@ pub(super) struct Mpirun {
     arguments: Vec<String>,
     /// Name and version of the linked MPI library.
     library: Option<String>,
+    /// Time limit for all ranks to connect.
+    pub(super) connect_limit: Duration,
+}
+
+/// End of a rank, as reported by Open MPI.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum RankEnd {
+    /// Exit code or signal of the process.
+    Exit(ProcessEnd),
+    /// Call of `MPI_Abort` with this error code.
+    Abort(i32),
+    /// Exit without `MPI_Finalize`.
+    WithoutFinalize,
+    /// Failed call of MPI, which the output describes.
+    MpiError,
 }
 
 impl Mpirun {
@@ -51,32 +72,37 @@ impl Mpirun {
             program,
             arguments,
             library,
+            connect_limit: CONNECT_LIMIT,
         }
     }
 
-    /// Returns the reason why this machine or this build cannot start ranks.
-    pub(super) fn unavailable(&self) -> Option<String> {
+    /// Returns status and reason of a cell if this machine or this build cannot start ranks.
+    pub(super) fn unavailable(&self) -> Option<(Status, String)> {
         let Some(library) = &self.library else {
-            return Some("this program was built without MPI; build it with `--features mpi`".to_owned());
+            let reason = "this program was built without MPI; build it with `--features mpi`";
+            return Some((Status::Skipped, reason.to_owned()));
         };
         let launcher = match self.version() {
             Ok(version) => version,
-            Err(reason) => return Some(reason),
+            Err(error) => return Some(error),
         };
         let linked = open_mpi_version(library);
         (linked != Some(launcher.as_str())).then(|| {
             let linked = linked.map_or_else(|| library.clone(), |version| format!("Open MPI {version}"));
-            format!(
+            let reason = format!(
                 "`{}` is Open MPI {launcher}, but this program is linked with {linked}; hint: pass the `mpirun` of the linked \
                  version with `--mpirun`",
                 self.program
-            )
+            );
+            (Status::Skipped, reason)
         })
     }
 
-    /// Returns the version of Open MPI, or the reason why it is not available.
-    fn version(&self) -> Result<String, String> {
+    /// Returns the version of Open MPI, or status and reason of a cell if it is not available.
+    fn version(&self) -> Result<String, (Status, String)> {
         let command = format!("{} --version", self.words());
+        let skipped = |reason: String| (Status::Skipped, reason);
+        let start = Instant::now();
         let started = self
             .base()
             .arg("--version")
@@ -85,22 +111,38 @@ impl Mpirun {
             .stderr(Stdio::null())
             .spawn();
         let mut process = Worker(started.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => format!(
+            ErrorKind::NotFound => skipped(format!(
                 "`{}` is not installed; hint: install Open MPI (the Debian package is `openmpi-bin`), or pass another command \
                  with `--mpirun`",
                 self.program
-            ),
-            _ => format!("cannot start `{command}`: {error}"),
+            )),
+            _ => skipped(format!("cannot start `{command}`: {error}")),
         })?);
+        // Read in a thread, because another process may keep the pipe open.
+        let (sender, receiver) = mpsc::channel();
         let stdout = process.0.stdout.take();
+        let stdout = stdout.map(|stdout| stdout.take(MAX_VERSION_BYTES));
+        spawn_reader(stdout, sender, |line| line, None).map_err(|error| {
+            let reason = format!("cannot start a thread for the output of `{command}`: {error}");
+            (Status::Failed, reason)
+        })?;
         let exit = process.wait(VERSION_LIMIT, KILL_TIMEOUT);
+        // The limit may be a temporary failure, e.g. of a network file system. Such a cell is not skipped, so `--resume` runs it again.
+        if start.elapsed() >= VERSION_LIMIT || !matches!(exit, Ok(Some(_))) {
+            let reason = format!(
+                "`{command}` did not exit within {} s; hint: run this command, or pass another one with `--mpirun`",
+                VERSION_LIMIT.as_secs()
+            );
+            return Err((Status::Failed, reason));
+        }
+        let end = Instant::now() + DRAIN_LIMIT;
         let mut text = vec![];
-        if let (Ok(Some(_)), Some(stdout)) = (exit, stdout) {
-            let _ = stdout.take(MAX_VERSION_BYTES).read_to_end(&mut text);
+        while let Ok(line) = receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            text.extend(line);
         }
         let text = String::from_utf8_lossy(&text);
         let version = open_mpi_version(&text).map(str::to_owned);
-        version.ok_or_else(|| format!("`{command}` did not print a version of Open MPI"))
+        version.ok_or_else(|| skipped(format!("`{command}` did not print a version of Open MPI")))
     }
 
     /// Returns the command that starts `program worker` as the ranks of a cell. Unless the setting or the environment has a number of
@@ -165,12 +207,38 @@ impl Mpirun {
         if let Some(message) = from("not enough slots", 2) {
             return message + &hint("--oversubscribe");
         }
+        if let Some(message) = from("unable to find the specified executable", 1) {
+            return message + "; hint: all ranks must run on this machine";
+        }
+        self.explanation(text) + self.hint_for_hosts()
+    }
+
+    /// Returns the last output of other programs than `mpirun`, otherwise the first message of `mpirun`.
+    pub(super) fn explanation(&self, text: &str) -> String {
         let output = last_lines(&output_of_ranks(text));
         if !output.is_empty() {
             return output;
         }
-        let lines: Vec<&str> = text.lines().filter(|line| !is_rule(line)).collect();
-        last_lines(&lines.join("\n"))
+        // The first paragraph of a message is the error.
+        let lines = text.lines().map(str::trim);
+        let lines = lines.skip_while(|line| line.is_empty() || is_rule(line));
+        let paragraph: Vec<&str> = lines
+            .take_while(|line| !line.is_empty() && !is_rule(line))
+            .collect();
+        paragraph.join(" ").trim_end_matches(['.', ':']).to_owned()
+    }
+
+    /// Returns a hint if the command names hosts.
+    fn hint_for_hosts(&self) -> &'static str {
+        let names_hosts = |argument: &String| {
+            let option = argument.trim_start_matches('-');
+            argument.starts_with('-')
+                && ["H", "host", "hostfile", "machinefile", "default-hostfile"].contains(&option)
+        };
+        match self.arguments.iter().any(names_hosts) {
+            true => "; hint: all ranks must run on this machine, but `--mpirun` names hosts",
+            false => "",
+        }
     }
 }
 
@@ -185,37 +253,42 @@ fn open_mpi_version(text: &str) -> Option<&str> {
         .then_some(version)
 }
 
-/// Returns the rank whose end `mpirun` reports as the first one, and its end.
-pub(super) fn reported_end(text: &str) -> Option<(usize, ProcessEnd)> {
-    let number_after = |text: &str, start: &str| -> Option<i32> {
-        let rest = text.split_once(start)?.1.trim_start();
-        let end = rest
-            .find(|character: char| !character.is_ascii_digit())
-            .unwrap_or(rest.len());
-        rest[..end].parse().ok()
-    };
-    if let Some(line) = text
-        .lines()
-        .find(|line| line.contains("mpirun noticed that process rank"))
-    {
-        let rank = number_after(line, "process rank")?;
-        return Some((
-            rank as usize,
-            ProcessEnd::Signal(number_after(line, "on signal")?),
-        ));
+/// Returns the rank whose end Open MPI reports as the first one, and its end.
+pub(super) fn reported_end(text: &str) -> Option<(usize, RankEnd)> {
+    let from = |start: &str| text.find(start).map(|at| &text[at..]);
+    if let Some(report) = from("noticed that process rank ") {
+        let end = ProcessEnd::Signal(number_after(report, "on signal ")?);
+        return Some((number_after(report, "process rank ")?, RankEnd::Exit(end)));
     }
-    // The lines `Process name: [[22879,1],1]` and `Exit code: 65`, in which the last number of the name is the rank.
-    let line = text
-        .lines()
-        .find(|line| line.trim_start().starts_with("Process name:"))?;
-    let rank = line
-        .trim_end()
-        .trim_end_matches(']')
-        .rsplit(',')
-        .next()?
-        .parse()
-        .ok()?;
-    Some((rank, ProcessEnd::Code(number_after(text, "Exit code:")?)))
+    if let Some(report) = from("MPI_ABORT was invoked on rank ") {
+        let end = RankEnd::Abort(number_after(report, "with errorcode ")?);
+        return Some((number_after(report, "on rank ")?, end));
+    }
+    if let Some(report) = from("has exited due to process rank ") {
+        return Some((number_after(report, "process rank ")?, RankEnd::WithoutFinalize));
+    }
+    // The last number of the names `[[22879,1],1]` and `[22879,1]` is the rank.
+    if let Some(report) = from("Process name: [[") {
+        let end = ProcessEnd::Code(number_after(report, "Exit code:")?);
+        return Some((last_number(report)?, RankEnd::Exit(end)));
+    }
+    let report = from("*** reported by process [")?;
+    Some((last_number(report)?, RankEnd::MpiError))
+}
+
+/// Returns the number after the first occurrence of `start`.
+fn number_after<T: FromStr>(text: &str, start: &str) -> Option<T> {
+    let rest = text.split_once(start)?.1.trim_start();
+    let is_part = |character: char| character.is_ascii_digit() || character == '-';
+    let end = rest.find(|character| !is_part(character));
+    rest[..end.unwrap_or(rest.len())].parse().ok()
+}
+
+/// Returns the last number of a name in brackets at the end of the first line.
+fn last_number(text: &str) -> Option<usize> {
+    let line = text.lines().next()?.trim_end();
+    let (_, number) = line.trim_end_matches(']').rsplit_once(',')?;
+    number.parse().ok()
 }
 
 /// Removes the messages of `mpirun`, which are between lines of dashes, from its output.
@@ -259,15 +332,38 @@ mod tests {
         let killed = format!(
             "before\n{RULE}\nmpirun noticed that process rank 13 with PID 0 on node vm exited on signal 9 (Killed).\n{RULE}\nafter\n"
         );
-        assert_eq!(reported_end(&killed), Some((13, ProcessEnd::Signal(9))));
+        let signal = RankEnd::Exit(ProcessEnd::Signal(9));
+        assert_eq!(reported_end(&killed), Some((13, signal)));
         assert_eq!(output_of_ranks(&killed), "before\nafter");
         let failed = format!(
             "{RULE}\nThe first process to do so was:\n\n  Process name: [[22879,1],1]\n  Exit code:    65\n{RULE}"
         );
-        assert_eq!(reported_end(&failed), Some((1, ProcessEnd::Code(65))));
+        let code = RankEnd::Exit(ProcessEnd::Code(65));
+        assert_eq!(reported_end(&failed), Some((1, code)));
         assert_eq!(output_of_ranks(&failed), "");
         assert_eq!(reported_end("rank 1 exited"), None);
         assert_eq!(output_of_ranks(&format!("a\n{RULE}\nb")), "a\nb");
+    }
+
+    #[test]
+    fn aborts_and_errors_of_mpi_are_parsed() {
+        let aborted = format!(
+            "{RULE}\nMPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\nNOTE: invoking MPI_ABORT \
+             causes Open MPI to kill all MPI processes.\nYou may or may not see output from other processes, depending on\nexactly when \
+             Open MPI kills them.\n{RULE}\n"
+        );
+        assert_eq!(reported_end(&aborted), Some((1, RankEnd::Abort(1))));
+        let negative = aborted.replace("errorcode 1.", "errorcode -1.");
+        assert_eq!(reported_end(&negative), Some((1, RankEnd::Abort(-1))));
+        assert_eq!(output_of_ranks(&aborted), "");
+        let exited = format!(
+            "{RULE}\nmpirun has exited due to process rank 2 with PID 0 on\nnode vm exiting improperly. There are three reasons this \
+             could occur:\n\n3. this process called \"MPI_Abort\" or \"orte_abort\"\n{RULE}\n"
+        );
+        assert_eq!(reported_end(&exited), Some((2, RankEnd::WithoutFinalize)));
+        let error = "[vm:17712] *** An error occurred in MPI_Send\n[vm:17712] *** reported by process [701825025,1]\n\
+                     [vm:17712] *** on communicator MPI_COMM_WORLD\n";
+        assert_eq!(reported_end(error), Some((1, RankEnd::MpiError)));
     }
 
     #[test]
@@ -294,6 +390,29 @@ mod tests {
         );
         assert_eq!(mpirun.refusal(&host), "ssh: Could not resolve hostname nowhere");
         let message = format!("{RULE}\nORTE was unable\nto start daemons.\n{RULE}\n");
-        assert_eq!(mpirun.refusal(&message), "ORTE was unable; to start daemons.");
+        assert_eq!(mpirun.refusal(&message), "ORTE was unable to start daemons");
+    }
+
+    #[test]
+    fn refusals_of_other_hosts_have_a_hint() {
+        let hint = |arguments: &[&str]| {
+            let words = ["mpirun"].iter().chain(arguments).map(|word| (*word).to_owned());
+            let mpirun = Mpirun::with_library(&words.collect::<Vec<_>>(), None);
+            mpirun.refusal("ssh: connect to host a port 22: Connection timed out")
+        };
+        let with_hint = "ssh: connect to host a port 22: Connection timed out; hint: all ranks must run on this machine, but \
+                         `--mpirun` names hosts";
+        assert_eq!(hint(&["--hostfile", "hosts"]), with_hint);
+        assert_eq!(hint(&["-H", "a:2"]), with_hint);
+        assert!(!hint(&["--oversubscribe"]).contains("hint"));
+        let mpirun = Mpirun::with_library(&[], None);
+        let missing = format!(
+            "{RULE}\nmpirun was unable to find the specified executable file, and therefore did\nnot launch the job.\n{RULE}\n"
+        );
+        assert!(
+            mpirun
+                .refusal(&missing)
+                .ends_with("; hint: all ranks must run on this machine")
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::{
         crash::{ProcessEnd, classify},
         output::last_lines,
     },
-    mpirun::{Mpirun, output_of_ranks, reported_end},
+    mpirun::{Mpirun, RankEnd, output_of_ranks, reported_end},
     states::{Failure, Rank, RankStates},
 };
 use crate::{
@@ -67,23 +67,30 @@ pub(super) fn result(
         return Ok(CellResult::Stopped);
     }
     let (rank, (status, reason)) = match &states.failure {
-        Some(Failure::Protocol(problem)) => (0, (Status::Failed, problem.clone())),
+        Some(Failure::Connection(problem)) => (0, (Status::Failed, problem.clone())),
+        Some(Failure::NotConnected(limit)) => (
+            0,
+            (Status::Failed, reason_of_missing(mpirun, states, *limit, &text)),
+        ),
         Some(Failure::Ended(first)) => {
-            let (rank, end) = ended_rank(states, *first, &text);
-            if end == Some(ProcessEnd::Code(WorkerExit::NotWritten as i32)) {
+            let (rank, end) =
+                reported_rank(states, &text).map_or((*first, None), |(rank, end)| (rank, Some(end)));
+            if end == Some(RankEnd::Exit(ProcessEnd::Code(WorkerExit::NotWritten as i32))) {
                 return Err(RunError::Samples(last_lines(&output_of_ranks(&text))));
             }
             (rank, reason_of_end(&states.ranks[rank], end, ends, &text))
         }
-        _ => match ends.timeout {
-            Some(timeout) => (
+        _ => match (ends.timeout, reported_rank(states, &text)) {
+            (Some(timeout), _) => (
                 0,
                 (
                     Status::Timeout,
                     reason_of_timeout(states, timeout, ends.killed_at),
                 ),
             ),
-            None => (0, reason_of_mpirun(mpirun, states, ends, &text)),
+            // Every rank ended before it connected.
+            (None, Some((rank, end))) => (rank, reason_of_end(&states.ranks[rank], Some(end), ends, &text)),
+            (None, None) => (0, reason_of_mpirun(mpirun, states, ends, &text)),
         },
     };
     let reason = match states.are_closed() {
@@ -112,16 +119,13 @@ fn with_rank(number: usize, result: CellResult) -> CellResult {
     }
 }
 
-/// Returns the rank that ended first, and its end if `mpirun` reports it. `first` is the rank whose connection closed first. Because
-/// `mpirun` ends the other ranks at once, these connections may close earlier.
-fn ended_rank(states: &RankStates, first: usize, text: &str) -> (usize, Option<ProcessEnd>) {
-    match reported_end(text) {
-        Some((rank, end)) if states.ranks.get(rank).is_some_and(Rank::may_have_ended) => (rank, Some(end)),
-        _ => (first, None),
-    }
+/// Returns the rank that ended first according to `mpirun`, and its end. Because `mpirun` then ends the other ranks, the connection of
+/// another rank may close earlier.
+fn reported_rank(states: &RankStates, text: &str) -> Option<(usize, RankEnd)> {
+    reported_end(text).filter(|(rank, _)| states.ranks.get(*rank).is_some_and(Rank::may_have_ended))
 }
 
-fn reason_of_end(rank: &Rank, end: Option<ProcessEnd>, ends: &ProcessEnds, text: &str) -> (Status, String) {
+fn reason_of_end(rank: &Rank, end: Option<RankEnd>, ends: &ProcessEnds, text: &str) -> (Status, String) {
     const SIGKILL: i32 = 9;
     let output = output_of_ranks(text);
     let started = format!("{rank} ended {}", rank.position());
@@ -130,18 +134,48 @@ fn reason_of_end(rank: &Rank, end: Option<ProcessEnd>, ends: &ProcessEnds, text:
         let (status, reason) = classify(end, &output, ends.killed_for_memory);
         return (status, format!("{started}, because `mpirun` ended: {reason}"));
     }
-    let end = end.or(ends.killed_for_memory.then_some(ProcessEnd::Signal(SIGKILL)));
-    if let Some(end) = end {
-        let (status, reason) = classify(end, &output, ends.killed_for_memory);
+    let exit = match end {
+        Some(RankEnd::Exit(end)) => Some(end),
+        Some(RankEnd::Abort(_) | RankEnd::WithoutFinalize | RankEnd::MpiError) => None,
+        None => ends.killed_for_memory.then_some(ProcessEnd::Signal(SIGKILL)),
+    };
+    if let Some(exit) = exit {
+        let (status, reason) = classify(exit, &output, ends.killed_for_memory);
         return (status, format!("{started}: {reason}"));
     }
     let status = match output.lines().any(is_out_of_memory) {
         true => Status::Oom,
         false => Status::Failed,
     };
-    let lines = last_lines(&output);
-    let lines = if lines.is_empty() { "no output" } else { &lines };
-    (status, format!("{started}: {lines}"))
+    let action = match end {
+        Some(RankEnd::Abort(code)) => format!("it called MPI_Abort with error code {code}: "),
+        Some(RankEnd::WithoutFinalize) => "it exited without MPI_Finalize: ".to_owned(),
+        _ => String::new(),
+    };
+    (
+        status,
+        format!("{started}: {action}{}", lines_or_note(last_lines(&output))),
+    )
+}
+
+/// Returns the lines of an output, or a note if there are none.
+fn lines_or_note(lines: String) -> String {
+    match lines.is_empty() {
+        true => "no output".to_owned(),
+        false => lines,
+    }
+}
+
+/// Lists the ranks that did not connect within a time limit.
+fn reason_of_missing(mpirun: &Mpirun, states: &RankStates, limit: Duration, text: &str) -> String {
+    let missing = states.ranks.iter().filter(|rank| !rank.is_connected());
+    let missing: Vec<String> = missing.map(Rank::to_string).collect();
+    format!(
+        "not connected within {} s after the start of `mpirun`: {}; {}; hint: check that `mpirun` starts all ranks on this machine",
+        limit.as_secs_f64(),
+        missing.join(", "),
+        lines_or_note(mpirun.explanation(text))
+    )
 }
 
 /// Describes the ranks that caused a timeout: those that did not connect and those that are silent, otherwise the slowest.
@@ -159,14 +193,14 @@ fn reason_of_timeout(states: &RankStates, timeout: Duration, killed_at: Instant)
     causes.extend(working().filter_map(|rank| {
         let seconds = silence(rank)?.as_secs();
         Some(format!(
-            "{rank} sent its last message {seconds} s before, {}",
+            "{rank} stopped responding {seconds} s before the limit, {}",
             rank.position()
         ))
     }));
     if causes.is_empty() {
         let slowest =
             working().min_by_key(|rank| rank.progress.map(|progress| (progress.phase, progress.done)));
-        causes.extend(slowest.map(|rank| format!("the slowest, {rank}, was {}", rank.position())));
+        causes.extend(slowest.map(|rank| format!("the slowest rank was {rank}, {}", rank.position())));
     }
     format!(
         "killed after {} s, the time limit; {}",
@@ -185,15 +219,17 @@ fn reason_of_mpirun(
     let missing = states.ranks.iter().find(|rank| !rank.is_connected());
     let when = match (missing, states.ranks.first()) {
         (Some(rank), _) => format!("before {rank} connected"),
-        (None, Some(rank)) => format!("while {rank} was {}", rank.position()),
+        (None, Some(rank)) => format!("before its ranks ({rank}: {})", rank.position()),
         (None, None) => String::new(),
     };
-    let refusal = mpirun.refusal(text);
     match ends.mpirun {
         Some(end @ ProcessEnd::Signal(_)) => {
             let (status, reason) = classify(end, &output_of_ranks(text), ends.killed_for_memory);
             (status, format!("`mpirun` ended {when}: {reason}"))
         }
-        _ => (Status::Failed, format!("`mpirun` ended {when}: {refusal}")),
+        _ => {
+            let refusal = lines_or_note(mpirun.refusal(text));
+            (Status::Failed, format!("`mpirun` ended {when}: {refusal}"))
+        }
     }
 }

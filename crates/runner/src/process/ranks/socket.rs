@@ -32,6 +32,8 @@ pub(super) enum RankEvent {
     Connected(Hello, RankProcess),
     /// A process connected and sent something other than a hello.
     Malformed(Vec<u8>),
+    /// A rank connected, but the runner cannot supervise it, for this reason.
+    Unsupervised(String),
     /// A rank sent a line or closed its connection.
     Line(usize, OutputLine),
     /// `mpirun` or one of the ranks printed a line.
@@ -67,6 +69,9 @@ impl Socket {
     }
 
     /// Accepts the waiting connections. A thread of each connection sends its events.
+    ///
+    /// # Errors
+    /// The system rejects a connection or cannot start a thread.
     pub(super) fn accept(&self, sender: &Sender<RankEvent>) -> io::Result<()> {
         loop {
             let stream = match self.listener.accept() {
@@ -80,12 +85,26 @@ impl Socket {
                 {
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let text = format!("cannot accept the connection of a rank: {error}");
+                    return Err(io::Error::new(error.kind(), text));
+                }
             };
             let (request, sender) = (Arc::clone(&self.request), sender.clone());
             // Errors mean that the rank or the receiver is gone.
-            thread::Builder::new().spawn(move || drop(serve(&stream, &request, &sender)))?;
+            let serve = move || drop(serve(&stream, &request, &sender, RankProcess::of_peer));
+            thread::Builder::new().spawn(serve).map_err(|error| {
+                let text = format!("cannot start a thread for the messages of a rank: {error}");
+                io::Error::new(error.kind(), text)
+            })?;
         }
+    }
+
+    /// Lets each call of [`accept`](Self::accept) fail.
+    #[cfg(test)]
+    pub(super) fn stop_listening(&mut self) {
+        let (stream, _) = UnixStream::pair().unwrap();
+        self.listener = std::os::fd::OwnedFd::from(stream).into();
     }
 }
 
@@ -105,8 +124,14 @@ fn path_in(folder: &TempDir) -> PathBuf {
     folder.path().join("ranks")
 }
 
-/// Reads the hello of a rank, sends it the request, and reads its messages.
-fn serve(mut stream: &UnixStream, request: &[u8], sender: &Sender<RankEvent>) -> io::Result<()> {
+/// Reads the hello of a rank, sends it the request, and reads its messages. `open` returns the process at the other end of a socket, or
+/// `None` if it has ended.
+fn serve(
+    mut stream: &UnixStream,
+    request: &[u8],
+    sender: &Sender<RankEvent>,
+    open: impl Fn(&UnixStream) -> io::Result<Option<RankProcess>>,
+) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = vec![];
     reader
@@ -120,9 +145,16 @@ fn serve(mut stream: &UnixStream, request: &[u8], sender: &Sender<RankEvent>) ->
         let _ = sender.send(RankEvent::Malformed(line));
         return Ok(());
     };
-    // An error means that the process has already exited.
-    let process = RankProcess::of_peer(stream)?;
     let rank = hello.rank;
+    let process = match open(stream) {
+        Ok(Some(process)) => process,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            let text = format!("cannot supervise rank {rank}: {error}");
+            let _ = sender.send(RankEvent::Unsupervised(text));
+            return Ok(());
+        }
+    };
     if sender.send(RankEvent::Connected(hello, process)).is_err() {
         return Ok(());
     }
@@ -132,4 +164,33 @@ fn serve(mut stream: &UnixStream, request: &[u8], sender: &Sender<RankEvent>) ->
     let closed = RankEvent::Line(rank, OutputLine::Closed);
     send_lines(reader, sender, parse, Some(closed));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// Returns the events of a rank whose process is opened with this result.
+    fn events(opened: fn() -> io::Result<Option<RankProcess>>) -> Vec<RankEvent> {
+        let (stream, mut rank) = UnixStream::pair().unwrap();
+        let hello = serde_json::to_vec(&Hello { rank: 1 }).unwrap();
+        rank.write_all(&[&hello[..], b"\n"].concat()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        serve(&stream, b"request", &sender, |_| opened()).unwrap();
+        drop(sender);
+        receiver.into_iter().collect()
+    }
+
+    #[test]
+    fn a_rank_whose_process_cannot_be_opened_is_reported() {
+        let events_of_error = events(|| Err(Errno::PERM.into()));
+        assert!(matches!(&events_of_error[..], [RankEvent::Unsupervised(text)]
+                if text == "cannot supervise rank 1: Operation not permitted (os error 1)"));
+        // `mpirun` reports the end of the rank.
+        assert!(events(|| Ok(None)).is_empty());
+    }
 }

@@ -1,6 +1,9 @@
 //! State of each rank, as known from its messages.
 
-use std::{fmt, time::Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use mantissa_core::Status;
 
@@ -28,8 +31,10 @@ pub(super) enum Failure {
     Reported(usize),
     /// The rank ended without a final message.
     Ended(usize),
-    /// A process broke the protocol.
-    Protocol(String),
+    /// A connection failed, or a process broke the protocol.
+    Connection(String),
+    /// Ranks did not connect within this time limit.
+    NotConnected(Duration),
 }
 
 /// State of a rank.
@@ -42,8 +47,8 @@ pub(super) struct Rank {
     pub(super) last_heard: Option<Instant>,
     process: Option<RankProcess>,
     is_closed: bool,
-    /// True if the connection closed before a final message and before the ranks were killed.
-    pub(super) has_ended: bool,
+    /// True if the connection closed before the ranks were killed.
+    has_ended: bool,
 }
 
 impl RankStates {
@@ -72,11 +77,12 @@ impl RankStates {
             RankEvent::Connected(hello, process) => self.connect(&hello, process),
             RankEvent::Malformed(line) => {
                 let line = String::from_utf8_lossy(&line);
-                self.fail(Failure::Protocol(format!(
+                self.fail(Failure::Connection(format!(
                     "a process connected as a rank and sent an invalid line: {}",
                     line.trim_end()
                 )));
             }
+            RankEvent::Unsupervised(reason) => self.fail(Failure::Connection(reason)),
             RankEvent::Line(rank, line) => return self.handle_line(rank, line).filter(|_| rank == 0),
             RankEvent::Output(line) => self.output.push(&line),
         }
@@ -101,7 +107,7 @@ impl RankStates {
             }
         };
         // The process is killed here, because it is dropped.
-        self.fail(Failure::Protocol(format!(
+        self.fail(Failure::Connection(format!(
             "{problem}; hint: check that `mpirun` is that of Open MPI"
         )));
     }
@@ -112,8 +118,9 @@ impl RankStates {
         let failure = match line {
             OutputLine::Closed => {
                 rank.is_closed = true;
-                rank.has_ended = rank.received.final_message.is_none() && !self.killed;
-                rank.has_ended.then_some(Failure::Ended(number))
+                rank.has_ended = !self.killed;
+                let is_failure = rank.has_ended && rank.received.final_message.is_none();
+                is_failure.then_some(Failure::Ended(number))
             }
             OutputLine::Other(line) => {
                 self.output.push(&line);
@@ -136,7 +143,7 @@ impl RankStates {
     }
 
     /// Stores the first failure.
-    fn fail(&mut self, failure: Failure) {
+    pub(super) fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
     }
 
@@ -147,6 +154,11 @@ impl RankStates {
                 .ranks
                 .iter()
                 .all(|rank| rank.received.final_message.is_some())
+    }
+
+    /// Returns true if every rank has connected.
+    pub(super) fn are_connected(&self) -> bool {
+        self.ranks.iter().all(Rank::is_connected)
     }
 
     /// Returns true if the result of the cell does not depend on further messages.
@@ -182,7 +194,7 @@ impl Rank {
         self.process.is_some()
     }
 
-    /// Returns true if the rank ended by itself, before its final message. A rank can end before it connects.
+    /// Returns true unless the rank still ran when the ranks were killed. A rank can end before it connects.
     pub(super) fn may_have_ended(&self) -> bool {
         self.has_ended || !self.is_connected()
     }
@@ -197,15 +209,15 @@ impl Rank {
     }
 
     fn poll_memory(&mut self) {
-        if let Some(process) = &self.process {
-            self.received.poll_memory(process.id());
-        }
+        let peak = self.process.as_ref().and_then(RankProcess::host_peak);
+        self.received.memory.host = peak.or(self.received.memory.host);
     }
 
-    /// Returns the phase and the step, e.g. ` in the phase measure, at step 3 of 20`.
+    /// Returns the phase and the step, e.g. `in the phase measure, at step 3 of 20`.
     pub(super) fn position(&self) -> String {
         match &self.progress {
-            None => "before its first message".to_owned(),
+            None if self.is_connected() => "before it reported a phase".to_owned(),
+            None => "before it connected".to_owned(),
             Some(progress) if progress.total == 0 => format!("in the phase {}", progress.phase.name()),
             Some(ProgressUpdate { phase, done, total }) => {
                 format!("in the phase {}, at step {done} of {total}", phase.name())

@@ -92,9 +92,9 @@ fn a_stopped_rank_is_a_timeout_in_every_phase() {
             "{status}: {reason}"
         );
         let (_, cause) = reason
-            .split_once("rank 1 of 2 sent its last message ")
+            .split_once("rank 1 of 2 stopped responding ")
             .expect(&reason);
-        let position = format!(" s before, in the phase {name}, at step 3 of 3");
+        let position = format!(" s before the limit, in the phase {name}, at step 3 of 3");
         assert!(cause.contains(&position), "{reason}");
     });
 }
@@ -105,7 +105,7 @@ fn the_slowest_rank_is_the_cause_of_a_timeout_if_all_ranks_respond() {
     let (status, reason) = died(launch.limit(LIMIT).end());
     assert!(
         status == Status::Timeout
-            && reason.ends_with("the slowest, rank 1 of 3, was in the phase warm-up, at step 3 of 3"),
+            && reason.ends_with("the slowest rank was rank 1 of 3, in the phase warm-up, at step 3 of 3"),
         "{status}: {reason}"
     );
 }
@@ -128,7 +128,9 @@ fn the_rank_that_mpirun_reports_is_the_cause() {
     // Rank 1 ends before it connects.
     let (status, reason) = died(Launch::of(&["kill prepare", "silent"]).mpirun(&script).end());
     assert!(
-        status == Status::Failed && reason.starts_with("rank 1 of 2 ended before its first message"),
+        status == Status::Failed
+            && reason
+                .starts_with("rank 1 of 2 ended before it connected: killed by another process (SIGKILL)"),
         "{status}: {reason}"
     );
     // The connection of rank 0 closes before the message of rank 1 is read.
@@ -137,6 +139,49 @@ fn the_rank_that_mpirun_reports_is_the_cause() {
     assert_eq!(
         finished(launch.end()),
         (Status::Failed, "rank 1: no more tensors".to_owned())
+    );
+}
+
+#[test]
+fn the_rank_that_calls_mpi_abort_is_the_cause() {
+    let rule = "-".repeat(74);
+    let report = format!(
+        "{rule}\nMPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 7.\n\nNOTE: invoking MPI_ABORT \
+         causes Open MPI to kill all MPI processes.\n{rule}"
+    );
+    let script = format!("start; sleep 3; echo 'no route to rank 0' >&2; echo '{report}' >&2; exit 7");
+    // `mpirun` kills rank 0 first.
+    let launch = Launch::of(&["kill prepare", "exit measure"]).mpirun(&script);
+    let (status, reason) = died(launch.end());
+    let expected =
+        "rank 1 of 2 ended in the phase measure, at step 3 of 3: it called MPI_Abort with error code 7: ";
+    assert!(
+        status == Status::Failed && reason.starts_with(expected) && reason.ends_with("no route to rank 0"),
+        "{status}: {reason}"
+    );
+    // No rank connected.
+    let script = format!("echo '{report}' >&2; exit 7");
+    let (status, reason) = died(Launch::of(&["ok", "ok"]).mpirun(&script).end());
+    assert!(
+        status == Status::Failed
+            && reason
+                == "rank 1 of 2 ended before it connected: it called MPI_Abort with error code 7: no output",
+        "{status}: {reason}"
+    );
+}
+
+#[test]
+fn a_rank_that_crashes_after_its_result_is_the_cause() {
+    let report =
+        "mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 11 (Segmentation fault).";
+    let script = format!("start; sleep 3; echo '{report}' >&2; sleep 1");
+    let (status, reason) = died(Launch::of(&["kill prepare", "ok"]).mpirun(&script).end());
+    assert!(
+        status == Status::Failed
+            && reason.starts_with(
+                "rank 1 of 2 ended in the phase evaluate, at step 3 of 3: terminated by signal 11"
+            ),
+        "{status}: {reason}"
     );
 }
 
@@ -214,6 +259,68 @@ fn an_exit_of_mpirun_before_the_ranks_connect_is_explained() {
     assert!(
         reason.ends_with("connected: ssh: Could not resolve hostname nowhere"),
         "{reason}"
+    );
+}
+
+#[test]
+fn an_exit_of_mpirun_without_ranks_and_output_is_an_error() {
+    let (status, reason) = died(Launch::of(&["ok", "ok"]).mpirun("exit 0").end());
+    assert!(
+        status == Status::Failed && reason == "`mpirun` ended before rank 0 of 2 connected: no output",
+        "{status}: {reason}"
+    );
+}
+
+#[test]
+fn ranks_that_never_connect_fail_the_cell_before_its_time_limit() {
+    const CONNECT_LIMIT: f64 = 5.0;
+    // `mpirun` waits for a host, or starts fewer ranks.
+    for (script, behaviours, missing) in [
+        (
+            "echo 'connecting to host a' >&2; sleep 600",
+            ["ok", "ok"],
+            "rank 0 of 2, rank 1 of 2; connecting to host a",
+        ),
+        ("count=1; start; wait", ["wait prepare", "ok"], "rank 1 of 2; "),
+    ] {
+        let launch = Launch::of(&behaviours)
+            .mpirun(script)
+            .connect_limit(CONNECT_LIMIT);
+        let (status, reason) = died(launch.end());
+        let expected =
+            format!("not connected within {CONNECT_LIMIT} s after the start of `mpirun`: {missing}");
+        assert!(
+            status == Status::Failed && reason.starts_with(&expected) && reason.contains("; hint: "),
+            "{status}: {reason}"
+        );
+    }
+}
+
+#[test]
+fn an_mpirun_that_does_not_exit_fails_the_cell() {
+    // The second program exits, but another process keeps its output open.
+    let launch = Launch::of(&["ok", "ok"]).command(&["sh", "-c", "sleep 600"]);
+    let (status, reason) = finished(launch.end());
+    assert!(
+        status == Status::Failed
+            && reason.starts_with("`sh -c sleep 600 --version` did not exit within 5 s; hint: "),
+        "{status}: {reason}"
+    );
+    let launch = Launch::of(&["ok", "ok"]).command(&["sh", "-c", "setsid sleep 20 & echo HYDRA"]);
+    let (status, reason) = finished(launch.end());
+    assert!(
+        status == Status::Skipped && reason.ends_with("did not print a version of Open MPI"),
+        "{status}: {reason}"
+    );
+}
+
+#[test]
+fn a_socket_that_cannot_accept_ranks_fails_the_cell() {
+    let (status, reason) = died(Launch::of(&["ok", "ok"]).end_without_socket());
+    assert!(
+        status == Status::Failed
+            && reason == "cannot accept the connection of a rank: Invalid argument (os error 22)",
+        "{status}: {reason}"
     );
 }
 
@@ -329,7 +436,7 @@ mod mpi {
         };
         let (status, reason) = died(result);
         assert!(
-            status == Status::Timeout && reason.contains("rank 0 of 2 sent its last message"),
+            status == Status::Timeout && reason.contains("rank 0 of 2 stopped responding"),
             "{status}: {reason}"
         );
     }

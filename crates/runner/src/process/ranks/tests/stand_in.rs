@@ -3,8 +3,9 @@
 use std::{
     fs::{self, Permissions},
     io::Write,
-    os::unix::{fs::PermissionsExt, net::UnixStream},
+    os::unix::{fs::PermissionsExt, net::UnixStream, process::CommandExt},
     path::{Path, PathBuf},
+    process::Command,
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -14,7 +15,12 @@ use mantissa_core::{Axis, AxisValue, Backend, Phase, Setting, Status, TaskKind};
 use rustix::process::{Signal, getpid, kill_process, set_parent_process_death_signal, setpgid};
 use tempfile::TempDir;
 
-use super::super::{super::Workers, mpirun::Mpirun};
+use super::super::{
+    super::{Workers, child::Worker},
+    Launched, RankStates, Socket,
+    mpirun::Mpirun,
+    result,
+};
 use crate::{
     Advance, CellResult, Finished, Job, MemorySoFar, Message, ProgressUpdate, Request, Stop, WorkerExit,
     connect_rank, testing,
@@ -47,6 +53,7 @@ pub(super) struct Launch {
     command: Vec<String>,
     library: Option<String>,
     limit: f64,
+    connect_limit: Option<f64>,
     stop: Stop,
 }
 
@@ -97,6 +104,7 @@ impl Launch {
             command,
             library: Some(OPEN_MPI.to_owned()),
             limit: 120.0,
+            connect_limit: None,
             stop: Stop::default(),
         };
         launch.mpirun("start; wait")
@@ -162,9 +170,36 @@ start() {{
         self
     }
 
+    /// Replaces the time limit for all ranks to connect.
+    pub(super) fn connect_limit(mut self, seconds: f64) -> Self {
+        self.connect_limit = Some(seconds);
+        self
+    }
+
     pub(super) fn stop(mut self, stop: &Stop) -> Self {
         self.stop = stop.clone();
         self
+    }
+
+    /// Supervises a process that waits, with a socket that cannot accept ranks.
+    pub(super) fn end_without_socket(self) -> CellResult {
+        let workers = Workers::of(self.folder.path().join("program"), self.stop.clone());
+        let mpirun = Mpirun::with_library(&self.command, self.library.clone());
+        let mut socket = Socket::open(&self.request).unwrap();
+        socket.stop_listening();
+        let mut waiting = Command::new("sleep");
+        waiting.arg("600").process_group(0);
+        let mut launched = Launched {
+            mpirun: Worker(waiting.spawn().unwrap()),
+            socket,
+            states: RankStates::new(2),
+            connect_limit: mpirun.connect_limit,
+        };
+        let limit = Duration::from_secs_f64(self.limit);
+        let ends = workers
+            .supervise_ranks(&mut launched, limit, None, &mut |_| {})
+            .unwrap();
+        result(&mpirun, &mut launched.states, &ends).unwrap()
     }
 
     pub(super) fn end(self) -> CellResult {
@@ -174,7 +209,10 @@ start() {{
     /// Runs the ranks, and checks that no process is left and that the time limit was observed.
     pub(super) fn run(self, on_progress: &mut dyn FnMut(Option<ProgressUpdate>)) -> CellResult {
         let workers = Workers::of(self.folder.path().join("program"), self.stop.clone());
-        let mpirun = Mpirun::with_library(&self.command, self.library.clone());
+        let mut mpirun = Mpirun::with_library(&self.command, self.library.clone());
+        if let Some(seconds) = self.connect_limit {
+            mpirun.connect_limit = Duration::from_secs_f64(seconds);
+        }
         let limit = Duration::from_secs_f64(self.limit);
         let start = Instant::now();
         let (result, output) = workers
