@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{TestDir, fixture, run_to_exit, stderr, stdout};
 
@@ -535,6 +535,7 @@ mod long {
             "runs/good",
             "--rerun-inconclusive",
             "1",
+            "--mpirun=mpirun --oversubscribe",
             "--json",
             "--against",
         ];
@@ -552,6 +553,9 @@ mod long {
                     .exists(),
                 "{side}"
             );
+            let settings = dir.path("runs/change.again").join(side).join("run.json");
+            let settings: Value = serde_json::from_str(&fs::read_to_string(settings).unwrap()).unwrap();
+            assert_eq!(settings["mpirun"], json!(["mpirun", "--oversubscribe"]), "{side}");
         }
         let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
         for side in ["baseline", "candidate"] {

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::{Value, json};
+
 use crate::support::{TestDir, fixture, statuses, stderr};
 
 #[test]
@@ -142,4 +144,37 @@ fn a_resumed_run_rejects_different_options() {
     }
     let output = dir.run(&["run", "--resume", "run", "--profile=smoke", "--backend=flex"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn a_resumed_run_stores_the_launcher_of_the_command_line_if_it_has_none() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let resume = |more: &[&str]| dir.run(&[&["run", "--resume", "run"][..], more].concat());
+    let launcher = ["--mpirun", "mpirun --oversubscribe"];
+    for _ in 0..2 {
+        let output = resume(&launcher);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let settings = fs::read_to_string(dir.path("run/run.json")).unwrap();
+        let settings: Value = serde_json::from_str(&settings).unwrap();
+        assert_eq!(settings["mpirun"], json!(["mpirun", "--oversubscribe"]));
+    }
+    let hint = "hint: if you trust the recorded command, pass `--mpirun 'mpirun --oversubscribe'`";
+    for (more, message) in [
+        (&[][..], "resuming would run this command: mpirun --oversubscribe"),
+        (
+            &["--mpirun", "other"][..],
+            "cannot use `--mpirun other`: `run` was started with another command: mpirun --oversubscribe",
+        ),
+    ] {
+        let output = resume(more);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(message) && stderr(&output).contains(hint),
+            "{}",
+            stderr(&output)
+        );
+    }
+    let output = resume(&["--mpirun", " "]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

@@ -235,17 +235,22 @@ fn check_command(folder: &Path, option: &str, recorded: &[String], given: Option
     if given == recorded {
         return Ok(());
     }
-    let folder = folder.display();
-    match recorded.is_empty() {
-        true => bail!("cannot use `{option}`: `{folder}` was started without it"),
-        false => {
-            let command = recorded.join(" ");
-            bail!(
-                "`{folder}` was started with `{option}`, so resuming would run this command: {command}\n  \
-                 hint: if you trust the command, pass `{}`",
-                command_line(&[option, &command])
-            )
-        }
+    let (folder, given, command) = (folder.display(), given.join(" "), recorded.join(" "));
+    let hint = || {
+        let repeated = command_line(&[option, &command]);
+        format!("\n  hint: if you trust the recorded command, pass `{repeated}`")
+    };
+    match (command.is_empty(), given.is_empty()) {
+        (true, _) => bail!("cannot use `{option}`: `{folder}` was started without it"),
+        (false, true) => bail!(
+            "`{folder}` was started with `{option}`, so resuming would run this command: {command}{}",
+            hint()
+        ),
+        (false, false) => bail!(
+            "cannot use `{}`: `{folder}` was started with another command: {command}{}, or start a new run",
+            command_line(&[option, &given]),
+            hint()
+        ),
     }
 }
 
@@ -272,7 +277,10 @@ pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<(
         );
     }
     check_command(folder, "--peer", &settings.peer, arguments.peer.as_deref())?;
-    check_command(folder, "--mpirun", &settings.mpirun, arguments.mpirun.as_deref())?;
+    // A run without this command stores the one of the command line.
+    if !settings.mpirun.is_empty() {
+        check_command(folder, "--mpirun", &settings.mpirun, arguments.mpirun.as_deref())?;
+    }
     let columns = selection.columns.names();
     if columns != ColumnNames::default() && columns != settings.inputs.columns {
         return differs(

@@ -67,6 +67,6 @@ pub use progress::{Progress, ProgressEvent, ProgressUpdate};
 pub use rank_connection::connect_rank;
 pub use rerun::prepare_rerun;
 pub use resource_limits::{prepare_threads, survive_file_size_limit};
-pub use run::{Finish, SkippedSuite, Start, default_repeats, planned, resume, start};
+pub use run::{Finish, ResumeChanges, SkippedSuite, Start, default_repeats, planned, resume, start};
 pub use schedule::{Schedule, Stopped};
 pub use stop::{Signal, Stop};

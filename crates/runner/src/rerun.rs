@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// Returns the parameters of a run in the folder `out` that runs the given cells of an earlier run once each. Data,
-/// policy and suites are those of the earlier run. The workers run `program`, or this program if it is absent.
+/// policy and suites are those of the earlier run. The workers run `program`, or this program if it is absent. `mpirun` is the command that
+/// starts ranks; if empty, `mpirun`.
 ///
 /// # Errors
 /// The folder is not a run folder, or has an invalid file.
@@ -23,6 +24,7 @@ pub fn prepare_rerun(
     earlier: &Path,
     cells: &BTreeSet<CellId>,
     program: Option<&Path>,
+    mpirun: &[String],
     out: PathBuf,
 ) -> Result<Start, RunError> {
     let (mut plan, mut settings) = read_plan_and_settings(earlier)?;
@@ -33,8 +35,8 @@ pub fn prepare_rerun(
             earlier.display()
         )));
     }
-    // The command that starts ranks is not trusted either. The default replaces it.
-    settings.mpirun.clear();
+    // The recorded command that starts ranks is not trusted either.
+    settings.mpirun = mpirun.to_vec();
     plan.cells.retain(|planned| cells.contains(&planned.cell.id));
     settings.repeats = 1;
     settings.suite_repeats.clear();
@@ -57,4 +59,28 @@ pub fn prepare_rerun(
         command: this_command(),
         program: program.map(Path::to_owned),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RunFolder, testing};
+
+    #[test]
+    fn the_recorded_command_that_starts_ranks_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = testing::settings();
+        settings.mpirun = vec!["recorded".to_owned()];
+        let suites = settings.suites.keys().map(|name| (name.clone(), String::new()));
+        let (plan, suites) = (testing::plan(2), suites.collect());
+        let folder = RunFolder::create(dir.path(), plan, settings, &suites, testing::environment());
+        drop(folder.unwrap());
+        let mpirun = |given: &[String]| {
+            let start = prepare_rerun(dir.path(), &BTreeSet::new(), None, given, PathBuf::new());
+            start.unwrap().settings.mpirun
+        };
+        assert!(mpirun(&[]).is_empty());
+        let given = ["mpirun".to_owned(), "--oversubscribe".to_owned()];
+        assert_eq!(mpirun(&given), given);
+    }
 }

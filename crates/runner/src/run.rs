@@ -164,15 +164,25 @@ pub fn start(
     execute(engine, folder, start.program, peer, stop, progress)
 }
 
-/// Runs the missing cells of an earlier run according to the plan in its folder. Increases the number of processes per
-/// cell to `repeats` if fewer are planned. Calls `on_truncated` if the last record was incomplete and has been removed.
+/// Changes of a resumed run, which are stored in its folder.
+#[derive(Debug, Clone, Default)]
+pub struct ResumeChanges {
+    /// Number of processes per cell, if fewer are planned.
+    pub repeats: Option<u32>,
+    /// Command that starts ranks, if the run does not have one. If empty, there is no change.
+    pub mpirun: Vec<String>,
+}
+
+/// Runs the missing cells of an earlier run according to the plan in its folder, with some changes. Calls `on_truncated` if the last record
+/// was incomplete and has been removed.
 ///
 /// # Errors
-/// `repeats` is smaller than planned; errors that prevent the run from continuing.
+/// The number of processes is smaller than planned; the run has another command that starts ranks; errors that prevent the run from
+/// continuing.
 pub fn resume(
     engine: &dyn Engine,
     path: &Path,
-    repeats: Option<u32>,
+    changes: &ResumeChanges,
     stop: Stop,
     progress: &mut dyn Progress,
     on_truncated: &mut dyn FnMut(),
@@ -183,9 +193,10 @@ pub fn resume(
         on_truncated();
     }
     choose_backend(engine, Some(folder.settings.backend))?;
-    if let Some(repeats) = repeats {
+    if let Some(repeats) = changes.repeats {
         folder.increase_repeats(repeats)?;
     }
+    folder.store_mpirun(&changes.mpirun)?;
     let peer = peer_name(engine, &folder.settings.peer, &stop)?;
     execute(engine, folder, None, peer, stop, progress)
 }

@@ -3,18 +3,18 @@
 use mantissa_collectives::{CollectiveError, Group, Single};
 use mantissa_runner::Request;
 
-/// Returns the group of a process that `mpirun` started as a rank, otherwise a group of one rank. MPI requires that the same thread
-/// uses the group.
+/// Returns the group of this process: all ranks of the cell if `mpirun` started the process, otherwise this process alone. Only the calling
+/// thread may use the group, because MPI requires it.
 pub(crate) fn join_group(request: &Request, is_rank: bool) -> Result<Box<dyn Group>, CollectiveError> {
     if !is_rank {
         return Ok(Box::new(Single));
     }
     let (group, ranks) = (initialize()?, request.cell.setting.devices() as usize);
-    // If the library does not find its launcher, each process is a group of its own.
+    // Without a connection to its launcher, the library creates a group that contains only this process.
     match group.size() == ranks {
         true => Ok(group),
         false => Err(failed(format!(
-            "the group has {} ranks, expected {ranks}",
+            "MPI reports {} ranks, but the cell has {ranks} devices; hint: check that `mpirun` belongs to the linked Open MPI",
             group.size()
         ))),
     }

@@ -60,6 +60,12 @@ pub(crate) struct GateArguments {
     /// of the two programs alternate.
     #[arg(long, value_name = "PROGRAM", requires = "rerun_inconclusive")]
     pub(crate) against: Option<PathBuf>,
+    /// Start cells with several devices by this command [default: mpirun]
+    ///
+    /// Applies to the repeated measurements (see `mantissa run --help`). The command that the run recorded is not used, because a run folder
+    /// may come from an untrusted source.
+    #[arg(long, value_name = "COMMAND", requires = "rerun_inconclusive")]
+    pub(crate) mpirun: Option<String>,
     /// Write the result to a file in a format (`-`: standard output)
     ///
     /// Formats: markdown, annotations, junit, json, bencher, openmetrics, mlperf, benchmark-smaller, benchmark-bigger. Can be repeated.

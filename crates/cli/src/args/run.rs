@@ -54,10 +54,10 @@ pub(crate) struct RunArguments {
     /// The command starts a program such as `python3 -m mantissa_torch` (see peers/README.md). A resumed run needs the option again.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) peer: Option<String>,
-    /// Start the ranks of a cell with this command [default: mpirun]
+    /// Start cells with several devices by this command [default: mpirun]
     ///
-    /// Applies to cells with several devices. The command is an Open MPI `mpirun` with options, such as `mpirun --oversubscribe` for more
-    /// ranks than cores. A resumed run needs the option again.
+    /// A cell with `devices=N` trains in N processes, which Open MPI's `mpirun` starts on this machine. Pass its path, its options or both, such
+    /// as `--mpirun "mpirun --oversubscribe"` for more processes than cores. A resumed run needs the option again, and can add it.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) mpirun: Option<String>,
     /// Write to this run folder [default: reports/<UTC time>-<name>]

@@ -15,7 +15,7 @@ pub(crate) struct Selection {
     pub(crate) suites: Vec<PathBuf>,
     /// Select all suites under `suites/`
     ///
-    /// Without MPI in this program, those in `suites/parallel` are left out.
+    /// Includes `suites/parallel`, which trains on several devices, only if this program was built with MPI (`--features mpi`).
     #[arg(long, conflicts_with = "suites")]
     pub(crate) all: bool,
     /// Replace the values of an axis of the suites

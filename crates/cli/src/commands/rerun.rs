@@ -11,12 +11,14 @@ use mantissa_gate::{RunMeasurements, describe_program, same_program};
 use mantissa_runner::{ProgramInfo, Signal, Stop, prepare_rerun, start};
 use mantissa_worker::Burn;
 
-use crate::{args::GateArguments, printer::Printer, progress::Bar};
+use crate::{args::GateArguments, commands::run::mpirun_words, printer::Printer, progress::Bar};
 
 /// Repeated measurement of a run, and of its baseline if `--against` is given.
 pub(crate) struct Rerun<'a> {
     runs: &'a [PathBuf],
     against: Option<&'a Path>,
+    /// Command that starts ranks. If empty, `mpirun`.
+    mpirun: Vec<String>,
     /// Number of processes per cell that the gate compares, on each side.
     processes: u32,
     /// Cells whose recorded processes were replaced by new ones.
@@ -45,6 +47,7 @@ impl<'a> Rerun<'a> {
         Ok(Self {
             runs: &arguments.runs,
             against,
+            mpirun: mpirun_words(arguments.mpirun.as_deref())?,
             processes,
             replaced_cells: BTreeSet::new(),
             stop: Stop::on_signals()?,
@@ -127,7 +130,7 @@ impl<'a> Rerun<'a> {
         let mut bar = Bar::new(printer, false);
         let finish = start(
             &Burn,
-            prepare_rerun(run, cells, program, out)?,
+            prepare_rerun(run, cells, program, &self.mpirun, out)?,
             self.stop.clone(),
             &mut bar,
         )?;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use mantissa_runner::{
-    Busy, Finish, Order, Policy, Precompiled, Progress as _, ProgressEvent, RunSettings, Start, Stop,
-    choose_backend, default_repeats, planned, precompile, prepare_threads, resume, start, this_command,
+    Busy, Finish, Order, Policy, Precompiled, Progress as _, ProgressEvent, ResumeChanges, RunSettings,
+    Start, Stop, choose_backend, default_repeats, planned, precompile, prepare_threads, resume, start,
+    this_command,
 };
 use mantissa_worker::Burn;
 
@@ -28,17 +29,14 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     let stop;
     let finish = if let Some(folder) = &arguments.resume {
         paths::check_resumed(folder, &arguments)?;
+        let changes = ResumeChanges {
+            repeats: arguments.repeats,
+            mpirun: mpirun_words(arguments.mpirun.as_deref())?,
+        };
         stop = Stop::on_signals()?;
-        resume(
-            &Burn,
-            folder,
-            arguments.repeats,
-            stop.clone(),
-            &mut bar,
-            &mut || {
-                printer.warn("the last record is incomplete: removing it and running its cell again");
-            },
-        )?
+        resume(&Burn, folder, &changes, stop.clone(), &mut bar, &mut || {
+            printer.warn("the last record is incomplete: removing it and running its cell again");
+        })?
     } else {
         let Some(prepared) = prepare(&arguments, printer)? else {
             return Ok(Exit::Success);
@@ -147,7 +145,7 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     };
     let settings = RunSettings {
         peer: words_of("--peer", "python3 -m mantissa_torch", arguments.peer.as_deref())?,
-        mpirun: words_of("--mpirun", "mpirun --oversubscribe", arguments.mpirun.as_deref())?,
+        mpirun: mpirun_words(arguments.mpirun.as_deref())?,
         backend,
         inputs: inputs.given,
         suite_inputs: inputs.by_suite,
@@ -178,6 +176,11 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
         command: this_command(),
         program: None,
     }))
+}
+
+/// Splits the command of `--mpirun` into words. Returns an empty list without the option.
+pub(crate) fn mpirun_words(command: Option<&str>) -> Result<Vec<String>> {
+    words_of("--mpirun", "mpirun --oversubscribe", command)
 }
 
 /// Splits the command of an option into words. Returns an empty list without the option.

@@ -149,6 +149,29 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Stores the command that starts ranks, unless it is empty or already stored. Cells that failed because of the default command can then
+    /// run with another one.
+    ///
+    /// # Errors
+    /// The run has another command; I/O errors.
+    pub(crate) fn store_mpirun(&mut self, mpirun: &[String]) -> Result<(), RunError> {
+        let stored = &mut self.settings.mpirun;
+        if mpirun.is_empty() || stored == mpirun {
+            return Ok(());
+        }
+        if !stored.is_empty() {
+            return Err(RunError::Input(format!(
+                "`{}` was started with `--mpirun \"{}\"`, which cannot be replaced by `--mpirun \"{}\"`",
+                self.path.display(),
+                stored.join(" "),
+                mpirun.join(" ")
+            )));
+        }
+        stored.extend_from_slice(mpirun);
+        write_json(&self.path.join(SETTINGS_FILE), &self.settings)?;
+        sync_directory(&self.path).at(&self.path)
+    }
+
     /// Returns the path at which the folder was opened.
     pub fn path(&self) -> &Path {
         &self.path
@@ -319,6 +342,30 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(create(dir.path()).unwrap());
         assert!(matches!(create(dir.path()), Err(RunError::Occupied { .. })));
+    }
+
+    #[test]
+    fn a_command_that_starts_ranks_is_stored_once() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(create(dir.path()).unwrap());
+        let command = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let open = || RunFolder::open(dir.path()).unwrap().0;
+        open().store_mpirun(&[]).unwrap();
+        assert!(open().settings.mpirun.is_empty());
+        open().store_mpirun(&command("mpirun --oversubscribe")).unwrap();
+        assert_eq!(open().settings.mpirun, command("mpirun --oversubscribe"));
+        let mut folder = open();
+        folder.store_mpirun(&command("mpirun --oversubscribe")).unwrap();
+        folder.store_mpirun(&[]).unwrap();
+        let error = folder.store_mpirun(&command("other")).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "was started with `--mpirun \"mpirun --oversubscribe\"`, which cannot be replaced by `--mpirun \"other\"`"
+            ),
+            "{error}"
+        );
+        drop(folder);
+        assert_eq!(open().settings.mpirun, command("mpirun --oversubscribe"));
     }
 
     #[test]
