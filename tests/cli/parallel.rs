@@ -5,14 +5,17 @@
 mod mpi {
     use std::{
         fs,
-        process::{Output, Stdio},
+        io::Read as _,
+        path::Path,
+        sync::{Arc, Mutex},
+        time::Duration,
     };
 
     use mantissa_testing::is_available;
     use serde_json::Value;
 
     use crate::{
-        processes::{send, state, wait_for},
+        processes::{in_terminal, send, state, wait_for},
         support::{TestDir, fixture, stderr, stdout},
     };
 
@@ -244,14 +247,23 @@ mod mpi {
         }
     }
 
-    /// Returns the ranks of a run: their numbers and process ids.
-    fn ranks() -> Vec<(String, u32)> {
+    /// Phases, which are also the names of the workloads of `fixtures/parallel-phases.toml`, and their progress in the terminal.
+    const PHASES: [(&str, &str); 4] = [
+        ("prepare", ": preparing "),
+        ("warm-up", ": warming up "),
+        ("measure", ": measuring "),
+        ("evaluate", ": evaluating "),
+    ];
+
+    /// Returns the ranks that run in a folder: their numbers and process ids.
+    fn ranks_in(folder: &Path) -> Vec<(String, u32)> {
         let entries = fs::read_dir("/proc").unwrap();
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
         let rank = |pid: u32| {
             let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
             read("cmdline").filter(|command| command.contains("\0worker\0"))?;
-            let environment = read("environ")?;
+            let current = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+            let environment = read("environ").filter(|_| current == folder)?;
             let mut variables = environment.split('\0');
             let rank = variables.find_map(|variable| variable.strip_prefix("OMPI_COMM_WORLD_RANK="))?;
             Some((rank.to_owned(), pid))
@@ -259,60 +271,89 @@ mod mpi {
         pids.filter_map(rank).collect()
     }
 
-    /// Starts an endless training on two ranks, sends a signal to rank 1, and returns the output and the record of the run.
-    fn run_with_signal(signal: &str) -> (Output, Value) {
+    /// Trains on two ranks, sends a signal to rank 1 while rank 0 is in a phase, and returns the record of the cell.
+    fn run_with_signal(signal: &str, (phase, progress): (&str, &str)) -> Value {
         let dir = TestDir::new();
-        let suite = fixture("parallel");
+        let suite = fixture("parallel-phases");
         let arguments = [
             "run",
             &suite,
-            "--profile=full",
+            "--filter",
+            phase,
+            "--profile=smoke",
             "--backend=flex",
             "--mpirun",
             MPIRUN,
             "--out=run",
             "-a",
             "devices=2",
+            "-a",
+            "threads=1",
         ];
-        let mut command = dir.command(&arguments);
-        let run = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let started = wait_for("two ranks", || Some(ranks()).filter(|ranks| ranks.len() == 2));
-        std::thread::sleep(std::time::Duration::from_secs(5));
+        let mut command = in_terminal(&dir.command(&arguments));
+        // Waiting ranks leave their core to others.
+        command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        let mut run = command.spawn().unwrap();
+        let mut terminal = run.stdout.take().unwrap();
+        let shown = Arc::new(Mutex::new(String::new()));
+        let reader = Arc::clone(&shown);
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // The end of the terminal is an error on some systems.
+            while let Ok(length @ 1..) = terminal.read(&mut bytes) {
+                *reader.lock().unwrap() += &String::from_utf8_lossy(&bytes[..length]);
+            }
+        });
+        wait_for(progress, || {
+            shown.lock().unwrap().contains(progress).then_some(())
+        });
+        // The progress is that of rank 0, and rank 1 may follow later. Ranks report their phase five times a second.
+        std::thread::sleep(Duration::from_millis(1500));
+        let started = ranks_in(&dir.path("").canonicalize().unwrap());
+        assert_eq!(started.len(), 2, "{phase}: {started:?}");
         let (_, victim) = started.iter().find(|(rank, _)| rank == "1").unwrap();
         send(signal, *victim);
-        let output = run.wait_with_output().unwrap();
+        run.wait().unwrap();
+        reader.join().unwrap();
         let alive: Vec<_> = started
             .iter()
             .filter(|(_, pid)| state(*pid).is_some_and(|(letter, _)| letter != 'Z'))
             .collect();
-        assert!(alive.is_empty(), "{alive:?} still run");
-        (output, dir.records("run").remove(0))
+        assert!(alive.is_empty(), "{phase}: {alive:?} still run");
+        dir.records("run").remove(0)
+    }
+
+    /// Sends a signal to rank 1 in each phase, in runs at the same time. Checks the status of the cells, and that their reasons contain
+    /// a text and the phase.
+    fn assert_detected_in_each_phase(signal: &str, status: &str, text: &str) {
+        std::thread::scope(|scope| {
+            for phase in PHASES {
+                scope.spawn(move || {
+                    let record = run_with_signal(signal, phase);
+                    let reason = record["reason"].as_str().unwrap_or_default();
+                    let position = format!("in the phase {}", phase.0);
+                    assert!(
+                        record["status"] == status && reason.contains(text) && reason.contains(&position),
+                        "{phase:?}: {}: {reason}",
+                        record["status"]
+                    );
+                });
+            }
+        });
     }
 
     #[test]
-    fn killed_rank_fails_the_cell() {
-        if !has_mpi() {
-            return;
+    fn killed_rank_fails_the_cell_in_each_phase() {
+        if has_mpi() {
+            assert_detected_in_each_phase("KILL", "failed", "rank 1 of 2 ended ");
         }
-        let (output, record) = run_with_signal("KILL");
-        assert_eq!(record["status"], "failed", "{}", stderr(&output));
-        let reason = record["reason"].as_str().unwrap();
-        assert!(reason.contains("rank 1"), "{reason}");
     }
 
     #[test]
-    fn stopped_rank_ends_the_cell_at_its_time_limit() {
-        if !has_mpi() {
-            return;
+    fn stopped_rank_ends_the_cell_at_its_time_limit_in_each_phase() {
+        if has_mpi() {
+            assert_detected_in_each_phase("STOP", "timeout", "rank 1 of 2 stopped responding ");
         }
-        let (output, record) = run_with_signal("STOP");
-        assert_eq!(record["status"], "timeout", "{}", stderr(&output));
-        let reason = record["reason"].as_str().unwrap();
-        assert!(reason.contains("rank 1"), "{reason}");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 
 use std::{
     fs,
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
+
+use mantissa_core::command_line;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -66,14 +68,34 @@ pub fn with_shell_prelude(prelude: &str, command: &Command) -> Command {
         .args(["-c", &format!("{prelude}; exec \"$0\" \"$@\"")])
         .arg(command.get_program())
         .args(command.get_args());
+    copy_surroundings(command, &mut shell);
+    shell
+}
+
+/// Returns a command that runs in a terminal wide enough for progress on one line. Its standard output is what the terminal shows.
+pub fn in_terminal(command: &Command) -> Command {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    let line = format!("stty rows 50 cols 400; exec {}", command_line(&words));
+    let mut script = Command::new("script");
+    script
+        .args(["-qefc", &line, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    copy_surroundings(command, &mut script);
+    script
+}
+
+/// Copies the current folder and the changes of the environment from one command to another.
+fn copy_surroundings(command: &Command, other: &mut Command) {
     if let Some(folder) = command.get_current_dir() {
-        shell.current_dir(folder);
+        other.current_dir(folder);
     }
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
         };
     }
-    shell
 }
