@@ -115,14 +115,21 @@ fn failed(call: &str, error: Errno) -> io::Error {
 mod tests {
     use std::{
         os::unix::process::CommandExt,
-        process::{Child, Command},
+        process::{Child, Command, Stdio},
     };
 
     use super::*;
 
     /// Starts a process in a process group of its own.
     fn sleep() -> (Child, Pid) {
-        let child = Command::new("sleep").arg("600").process_group(0).spawn().unwrap();
+        let mut command = Command::new("sleep");
+        // A test that fails must not leave a process that keeps its output open.
+        let command = command
+            .arg("60")
+            .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().unwrap();
         let id = Pid::from_child(&child);
         (child, id)
     }
