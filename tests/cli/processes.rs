@@ -51,7 +51,7 @@ pub fn child_of(parent: u32) -> Option<u32> {
 pub fn try_send(signal: &str, pid: u32) -> bool {
     let status = Command::new("kill")
         .args(["-s", signal, &pid.to_string()])
-        .stderr(std::process::Stdio::null())
+        .stderr(Stdio::null())
         .status();
     status.unwrap().success()
 }

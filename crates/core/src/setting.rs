@@ -306,7 +306,10 @@ mod tests {
         assert_eq!(rate("default"), Ok(AxisValue::Text("default".to_owned())));
         for text in ["0", "-1", "inf", "fast"] {
             let error = rate(text).unwrap_err().to_string();
-            assert!(error.contains("axis `learning_rate` takes a number above 0, or `default`"), "{error}");
+            assert!(
+                error.contains("axis `learning_rate` takes a number above 0, or `default`"),
+                "{error}"
+            );
         }
         let default = setting_with(&[]).without_ineffective_axes();
         assert_eq!(default.get(Axis::LearningRate), None);

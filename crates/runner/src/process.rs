@@ -154,7 +154,9 @@ impl Workers {
         timeout: Duration,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        if request.job == Job::Measure && request.cell.setting.devices() > 1 {
+        // A peer starts the processes of its own ranks.
+        let several = request.job == Job::Measure && request.cell.setting.devices() > 1;
+        if several && request.peer.is_empty() {
             return self.run_ranks(request, timeout, on_progress);
         }
         let oom_kills_before = oom_kills();

@@ -327,7 +327,10 @@ mod rates {
     fn axis_replaces_the_learning_rate_of_the_workload() {
         let updates = Updates::default();
         let axes = [(Axis::LearningRate, "2e-2"), (SCALED, "sqrt")];
-        assert_eq!(train_at(1e-4, &axes, &updates), train_at(2e-2, &axes[1..], &updates));
+        assert_eq!(
+            train_at(1e-4, &axes, &updates),
+            train_at(2e-2, &axes[1..], &updates)
+        );
     }
 
     #[test]

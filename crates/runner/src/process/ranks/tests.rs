@@ -354,7 +354,6 @@ fn cells_that_cannot_run_here_are_skipped() {
         launch().backend(Backend::Cuda),
         "the backend `cuda` cannot train on several devices",
     );
-    skipped(launch().peer("python3"), "a peer cannot train on several devices");
     skipped(
         launch().library(None),
         "built without MPI; build it with `--features mpi`",

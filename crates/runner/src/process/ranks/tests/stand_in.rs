@@ -160,11 +160,6 @@ start() {{
         self
     }
 
-    pub(super) fn peer(mut self, command: &str) -> Self {
-        self.request.peer = vec![command.to_owned()];
-        self
-    }
-
     pub(super) fn limit(mut self, seconds: f64) -> Self {
         self.limit = seconds;
         self
