@@ -20,13 +20,19 @@ const NUMBERS_PER_SERIES: usize = 16;
 pub struct SampleSelection<'n> {
     series: &'n [SeriesName],
     ranges: bool,
+    staleness: bool,
 }
 
 impl<'n> SampleSelection<'n> {
     /// Value ranges of tensors, and no series.
     pub const RANGES: SampleSelection<'static> = SampleSelection {
-        series: &[],
         ranges: true,
+        ..SampleSelection::series(&[])
+    };
+    /// Numbers of gradients by staleness, and no series.
+    pub const STALENESS: SampleSelection<'static> = SampleSelection {
+        staleness: true,
+        ..SampleSelection::series(&[])
     };
 
     /// Selects series.
@@ -34,6 +40,7 @@ impl<'n> SampleSelection<'n> {
         Self {
             series,
             ranges: false,
+            staleness: false,
         }
     }
 }
@@ -109,6 +116,9 @@ impl<'de> Visitor<'de> for SamplesSeed<'_> {
                 "trials" => samples.trials = map.next_value()?,
                 "test_correct" => samples.test_correct = map.next_value()?,
                 "ranges" if self.selection.ranges => samples.ranges = map.next_value()?,
+                "staleness" if self.selection.staleness => {
+                    samples.staleness = map.next_value_seed(NumbersSeed::new(self.left))?;
+                }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -286,6 +296,23 @@ mod tests {
         )
         .unwrap_err()
         .to_string();
+        assert!(error.contains("more than 6291456 numbers"), "{error}");
+    }
+
+    #[test]
+    fn staleness_is_read_only_if_selected_and_its_length_is_limited() {
+        let samples = Samples {
+            staleness: vec![70, 0, 930],
+            ..Samples::default()
+        };
+        let json = serde_json::to_string(&samples).unwrap();
+        let read = |json: &str, selection| super::read(json.as_bytes(), selection);
+        assert_eq!(read(&json, SampleSelection::STALENESS).unwrap(), samples);
+        for selection in [SampleSelection::RANGES, SampleSelection::series(&[])] {
+            assert_eq!(read(&json, selection).unwrap(), Samples::default());
+        }
+        let json = format!(r#"{{"series":[],"staleness":[{}0]}}"#, "0,".repeat(MAX_NUMBERS));
+        let error = read(&json, SampleSelection::STALENESS).unwrap_err().to_string();
         assert!(error.contains("more than 6291456 numbers"), "{error}");
     }
 
