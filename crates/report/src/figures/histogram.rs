@@ -1,7 +1,7 @@
-//! Histograms over powers of two, one per panel. Shares are on a logarithmic axis, which makes the tails visible.
+//! Histograms over integers, one per panel, such as the exponents of powers of two.
 
 use super::{
-    axis::Axis,
+    axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     datum::{Datum, Quantity},
     fonts::{Weight, wrap},
@@ -17,33 +17,79 @@ const LABEL_WIDTH: f64 = 42.0;
 const HEAD: TextStyle = TextStyle::new(12.0).bold();
 /// Minimum number of bars for which a panel has room. A single bar as wide as its panel would not look like a bar.
 const MIN_BARS: i64 = 8;
-/// Smallest share on the vertical axis.
+/// Smallest share on a logarithmic axis.
 const MIN_SHARE: f64 = 1e-6;
 
-/// A histogram: the share of values at each power of two.
+/// A histogram: the share of values at each integer.
 pub struct Histogram {
     pub title: String,
     /// One-line summary of the values.
     pub note: String,
-    /// Exponents with their shares, in ascending order of the exponent.
+    /// Integers with their shares, in ascending order of the integer.
     pub bars: Vec<(i64, f64)>,
-    /// Limits of the exponents that are shaded as out of range: those below the first limit, and those from the second limit on.
+    /// Limits of the integers that are shaded as out of range: those below the first limit, and those from the second limit on.
     pub out_of_range: (Option<i64>, Option<i64>),
 }
 
-/// Horizontal axis of the histograms of a figure.
+/// Axes of the histograms of a figure.
 #[derive(Clone, Copy)]
-pub struct ExponentAxis {
+pub struct Axes {
     /// Name of the position of a bar.
     pub name: &'static str,
-    /// Base unit of the powers of two.
+    /// Unit of the position.
     pub unit: &'static str,
-    /// Formats an exponent.
+    /// Converts the integer of a bar to its position.
+    pub position: fn(i64) -> f64,
+    /// Formats the integer of a bar.
     pub format: fn(i64) -> String,
+    /// Vertical axis.
+    pub shares: ShareAxis,
+}
+
+/// Vertical axis of histograms.
+#[derive(Clone, Copy)]
+pub enum ShareAxis {
+    /// Logarithmic from [`MIN_SHARE`] to 100 %, which makes the tails visible.
+    Log,
+    /// Linear from 0 to the largest share of all panels.
+    Linear,
+}
+
+impl ShareAxis {
+    /// Returns the axis between two pixels, and its grid lines with their labels.
+    fn place(self, largest: f64, pixels: (f64, f64)) -> (Axis, Vec<(f64, String)>) {
+        match self {
+            Self::Log => {
+                let label = |power| match power {
+                    0 => "100 %".to_owned(),
+                    -2 => "1 %".to_owned(),
+                    _ => units::power_of_ten(power),
+                };
+                let lines = [-6, -4, -2, 0].map(|power| (10f64.powi(power), label(power)));
+                (Axis::log((MIN_SHARE, 1.0), pixels), lines.to_vec())
+            }
+            Self::Linear => {
+                let levels = ticks((0.0, 100.0 * largest), 3);
+                let decimals = tick_decimals(&levels);
+                let lines = levels
+                    .iter()
+                    .map(|level| (level / 100.0, format!("{level:.decimals$} %")));
+                (Axis::linear((0.0, largest), pixels), lines.collect())
+            }
+        }
+    }
+}
+
+/// Range of all panels of a figure: the first and the last integer, and the largest share.
+#[derive(Clone, Copy)]
+struct Range {
+    first: i64,
+    last: i64,
+    largest: f64,
 }
 
 impl Histogram {
-    /// Converts counts to shares, where `first` is the exponent of the first count. `None` if all counts are 0.
+    /// Converts counts to shares, where `first` is the integer of the first count. `None` if all counts are 0.
     pub fn shares(first: i64, counts: &[f64]) -> Option<Vec<(i64, f64)>> {
         let all: f64 = counts.iter().sum();
         let share = |(index, count): (usize, &f64)| (first.saturating_add(index as i64), count / all);
@@ -62,13 +108,8 @@ impl Histogram {
         wrap(&self.title, HEAD.size, HEAD.weight, room, MAX_LINES)
     }
 
-    fn draw(
-        &self,
-        canvas: &mut Canvas,
-        (left, top): (f64, f64),
-        width: f64,
-        (axis, first, last): (ExponentAxis, i64, i64),
-    ) {
+    fn draw(&self, canvas: &mut Canvas, (left, top): (f64, f64), width: f64, (axes, range): (Axes, Range)) {
+        let Range { first, last, largest } = range;
         let room = width + LABEL_WIDTH;
         for (line, text) in self.title_lines(room).iter().rev().enumerate() {
             let baseline = top - 42.0 - Canvas::LINE_HEIGHT * line as f64;
@@ -83,9 +124,9 @@ impl Histogram {
         }
         let (right, bottom) = (left + width, top + PLOT_HEIGHT);
         let x = Axis::linear((first as f64 - 0.5, last as f64 + 0.5), (left, right));
-        let y = Axis::log((MIN_SHARE, 1.0), (bottom, top));
+        let (y, lines) = axes.shares.place(largest, (bottom, top));
         let (below, from) = self.out_of_range;
-        let edge = |exponent: i64| x.at(exponent as f64 - 0.5);
+        let edge = |integer: i64| x.at(integer as f64 - 0.5);
         let spans = [
             below.map(|below| (left, edge(below))),
             from.map(|from| (edge(from), right)),
@@ -93,24 +134,19 @@ impl Histogram {
         for (from, to) in spans.into_iter().flatten().filter(|(from, to)| to > from) {
             canvas.rectangle((from, top), (to, bottom), ALARM_WASH);
         }
-        for power in [-6, -4, -2, 0] {
-            let at = y.at(10f64.powi(power));
+        for (share, text) in lines {
+            let at = y.at(share);
             canvas.line(vec![(left, at), (right, at)], 1.0, FAINT);
-            let text = match power {
-                0 => "100 %".to_owned(),
-                -2 => "1 %".to_owned(),
-                _ => units::power_of_ten(power),
-            };
             canvas.text_centred((left - 6.0, at), &text, style.anchor(Anchor::End));
         }
         let gap = (edge(first + 1) - edge(first)).min(4.0) * 0.2;
-        for (exponent, share) in &self.bars {
-            let (from, to) = (edge(*exponent) + gap, edge(exponent + 1) - gap);
+        for (integer, share) in &self.bars {
+            let (from, to) = (edge(*integer) + gap, edge(integer + 1) - gap);
             let at = Quantity::new(
-                axis.name,
-                (*exponent as f64).exp2(),
-                axis.unit,
-                (axis.format)(*exponent),
+                axes.name,
+                (axes.position)(*integer),
+                axes.unit,
+                (axes.format)(*integer),
             );
             let datum = Datum::new(&self.title, Quantity::new("share", *share, "1", percent(*share)));
             canvas.mark(datum.at(at), |canvas| {
@@ -122,11 +158,11 @@ impl Histogram {
             });
         }
         let every = ((last - first) / 4).max(1);
-        let numbered = (first..=last).filter(|exponent| exponent.rem_euclid(every) == 0);
-        for exponent in numbered {
+        let numbered = (first..=last).filter(|integer| integer.rem_euclid(every) == 0);
+        for integer in numbered {
             canvas.text(
-                (x.at(exponent as f64), bottom + 16.0),
-                &(axis.format)(exponent),
+                (x.at(integer as f64), bottom + 16.0),
+                &(axes.format)(integer),
                 style.anchor(Anchor::Middle),
             );
         }
@@ -143,8 +179,8 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Draws histograms side by side, with the same horizontal range for comparison.
-pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxis) -> Canvas {
+/// Draws histograms side by side, with the same ranges for comparison.
+pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axes: Axes) -> Canvas {
     let columns = if panels.len() == 4 {
         2
     } else {
@@ -157,9 +193,14 @@ pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxi
     let rows = panels.len().div_ceil(columns) as f64;
     let panel_height = PANEL_HEIGHT + more;
     let mut canvas = Canvas::titled(top + rows * panel_height - 36.0, title, subtitle);
-    let exponents = || panels.iter().flat_map(|panel| &panel.bars).map(|bar| bar.0);
-    let first = exponents().min().unwrap_or_default();
-    let last = exponents().max().unwrap_or_default().max(first + MIN_BARS - 1);
+    let bars = || panels.iter().flat_map(|panel| &panel.bars);
+    let first = bars().map(|bar| bar.0).min().unwrap_or_default();
+    let last = bars().map(|bar| bar.0).max().unwrap_or_default();
+    let range = Range {
+        first,
+        last: last.max(first + MIN_BARS - 1),
+        largest: bars().map(|bar| bar.1).fold(0.0, f64::max),
+    };
     for (index, panel) in panels.iter().enumerate() {
         let left = MARGIN + LABEL_WIDTH + (index % columns) as f64 * share;
         let top = top + (index / columns) as f64 * panel_height;
@@ -167,7 +208,7 @@ pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], axis: ExponentAxi
             &mut canvas,
             (left, top),
             share - LABEL_WIDTH - 26.0,
-            (axis, first, last),
+            (axes, range),
         );
     }
     canvas

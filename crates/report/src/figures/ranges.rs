@@ -7,7 +7,7 @@ use mantissa_run_folder::SampleSelection;
 
 use super::{
     Canvas,
-    histogram::{self, ExponentAxis, Histogram, MAX_PANELS},
+    histogram::{self, Axes, Histogram, MAX_PANELS, ShareAxis},
 };
 use crate::{Group, Row, Run, Suite, units};
 
@@ -91,12 +91,14 @@ pub fn draw(
          not shaded.",
         group.workload
     );
-    let axis = ExponentAxis {
+    let axes = Axes {
         name: "magnitude from",
         unit: "1",
+        position: |exponent| (exponent as f64).exp2(),
         format: units::power_of_two,
+        shares: ShareAxis::Log,
     };
-    Some((histogram::draw(&title, &subtitle, &panels, axis), caption))
+    Some((histogram::draw(&title, &subtitle, &panels, axes), caption))
 }
 
 fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<Histogram> {

@@ -5,7 +5,7 @@ use mantissa_run_folder::SampleSelection;
 
 use super::{
     Canvas,
-    histogram::{self, ExponentAxis, Histogram, MAX_PANELS},
+    histogram::{self, Axes, Histogram, MAX_PANELS, ShareAxis},
     shown_of,
 };
 use crate::{Group, Row, Run, setting::SettingResult, units};
@@ -62,12 +62,14 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
          first process of each setting. A result that is rounded once is within 0.5 ULP.",
         group.workload
     );
-    let axis = ExponentAxis {
+    let axes = Axes {
         name: "distance up to",
         unit: "ULP",
+        position: |exponent| (exponent as f64).exp2(),
         format: edge,
+        shares: ShareAxis::Log,
     };
-    Some((histogram::draw(&title, &subtitle, &panels, axis), caption))
+    Some((histogram::draw(&title, &subtitle, &panels, axes), caption))
 }
 
 fn panel(label: &str, series: &Series) -> Option<Histogram> {
