@@ -10,6 +10,7 @@ use crate::histograms::add_ulp_distances;
 use crate::readable::long_labels;
 use crate::reductions::run_with_reductions;
 use crate::scaling::run_with_several_devices;
+use crate::staleness::run_with_staleness;
 use crate::support::invented;
 use crate::traces::run_with_traces;
 use mantissa_core::Axis;
@@ -130,6 +131,7 @@ fn rendered() -> BTreeMap<String, Vec<u8>> {
         ("distances", ulps, &["s-ulps"][..]),
         ("devices", run_with_several_devices(), &["s-devices"][..]),
         ("reductions", reductions, &["s-gradient-error"][..]),
+        ("stale", run_with_staleness(), &["s-staleness"][..]),
     ];
     let mut pictures = BTreeMap::new();
     for (name, run, ids) in &runs {

@@ -31,12 +31,14 @@ mod overview;
 mod pages;
 mod pictures;
 mod readable;
-#[cfg(target_os = "linux")]
 mod reductions;
 mod repeats;
+#[cfg(target_os = "linux")]
 mod scale;
 mod scaling;
+
 mod side_by_side;
+mod staleness;
 mod suite_page;
 mod support;
 mod terminals;

@@ -1,13 +1,16 @@
 //! Tests of the page, the summary and the CSV of an invented run.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crate::default_axes::without_default_axes;
 use crate::gpus::{gpu, on_cuda};
 use crate::support::{RunBuilder, cell, invented, loss, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{
-    Axis, Event, EventKind, ExecutedVerdict, Gpu, Metric, MetricName, Record, SeriesName, Status,
+    Axis, Event, EventKind, ExecutedVerdict, Gpu, Metric, MetricName, Record, Samples, SeriesName, Status,
 };
 use mantissa_report::{
     Digest, Report, Run, csv, figures, html, json, load, markdown, render, terminal_tables,
@@ -436,8 +439,8 @@ fn an_unknown_reference_is_an_error_that_lists_the_known_ones() {
     );
 }
 
-/// Writes a run as the runner does.
-fn write_run_folder(run: &Run) -> (tempfile::TempDir, PathBuf) {
+/// Writes a run without its samples, as the runner does.
+pub fn write_run_folder(run: &Run) -> (tempfile::TempDir, PathBuf) {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().join("a-run");
     fs::create_dir_all(&folder).unwrap();
@@ -460,6 +463,15 @@ fn write_run_folder(run: &Run) -> (tempfile::TempDir, PathBuf) {
     (temporary, folder)
 }
 
+/// Writes the samples of a record into its folder.
+pub fn write_samples(folder: &Path, samples: &Samples) {
+    fs::create_dir_all(folder).unwrap();
+    let file = fs::File::create(folder.join("samples.json.gz")).unwrap();
+    let mut packed = GzEncoder::new(file, Compression::fast());
+    serde_json::to_writer(&mut packed, samples).unwrap();
+    packed.finish().unwrap();
+}
+
 #[test]
 fn load_reads_the_latest_attempts_with_samples_and_skips_a_truncated_record() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
@@ -472,11 +484,7 @@ fn load_reads_the_latest_attempts_with_samples_and_skips_a_truncated_record() {
     run.add(first, None);
     run.records.push(second);
     let (_keep, folder) = write_run_folder(&run);
-    fs::create_dir_all(folder.join("cells/x/0-1")).unwrap();
-    let file = fs::File::create(folder.join("cells/x/0-1/samples.json.gz")).unwrap();
-    let mut packed = GzEncoder::new(file, Compression::fast());
-    serde_json::to_writer(&mut packed, &loss(1, None)).unwrap();
-    packed.finish().unwrap();
+    write_samples(&folder.join("cells/x/0-1"), &loss(1, None));
     let records = fs::read_to_string(folder.join("records.jsonl")).unwrap();
     fs::write(folder.join("records.jsonl"), records + "{\"schema\":1,\"cel").unwrap();
 

@@ -35,6 +35,7 @@ mod samples;
 mod scatter;
 mod selection;
 mod speed;
+mod staleness;
 mod svg;
 mod timeline;
 mod ulps;
@@ -112,6 +113,7 @@ pub(crate) fn each_figure<E>(
             folded,
             gradient_error::draw(suite, group),
         )?;
+        folded |= add(target, "staleness", folded, staleness::draw(report.run, group))?;
         folded |= add(target, "kernel", folded, kernel::draw(suite, group))?;
         folded |= add(target, "quality", folded, quality::draw(suite, group))?;
         folded |= add(target, "speed", folded, speed::draw(suite, group))?;
