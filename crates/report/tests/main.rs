@@ -37,6 +37,7 @@ mod repeats;
 mod scale;
 mod scaling;
 
+mod shipped_claims;
 mod side_by_side;
 mod staleness;
 mod suite_page;
