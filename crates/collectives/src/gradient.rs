@@ -29,6 +29,17 @@ impl Gradient {
         }
     }
 
+    /// Returns zeros.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn zeros(format: Format, len: usize) -> Self {
+        match format {
+            Format::F64 => Self::F64(vec![0.0; len]),
+            Format::F32 | Format::Tf32 => Self::F32(vec![0.0; len]),
+            Format::Bf16 => Self::Bf16(vec![bf16::ZERO; len]),
+            Format::F16 => Self::F16(vec![f16::ZERO; len]),
+        }
+    }
+
     /// Rounds f32 values to nearest even in a format, like [`Self::from_f64`], but faster.
     pub fn from_f32(format: Format, values: Vec<f32>) -> Self {
         match format {

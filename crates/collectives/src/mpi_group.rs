@@ -229,7 +229,7 @@ impl Group for MpiGroup {
         let is_root = self.rank == root;
         // Other ranks than the root receive nothing.
         let received = if is_root { self.size * len } else { 0 };
-        let mut all = Gradient::from_f64(format, vec![0.0; received]);
+        let mut all = Gradient::zeros(format, received);
         self.counted("MPI_Gather", len, |_, count| {
             let datatype = datatype(format);
             // SAFETY: `gradient` and, on the root, the part of `all` for each rank have `count` values of the type.

@@ -102,8 +102,10 @@ fn device_error(error: impl Display) -> WorkloadError {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Communication {
     /// Time in which this rank exchanged gradients, losses and counts, including waiting for slower ranks and copying gradients
-    /// between device and host.
+    /// between device and host. With an asynchronous server, the mean of its workers.
     pub seconds: f64,
+    /// Mean duration of the training of the workers of an asynchronous server, of which [`Self::seconds`] is a part; otherwise absent.
+    pub worker_seconds: Option<f64>,
     /// Number of reductions of the gradients.
     pub reductions: u64,
     /// Gradient messages of the rank that sent the most bytes; absent if the engine does not count them.

@@ -116,7 +116,11 @@ fn train_on<M: Network>(
     trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
-    let memory = memory::measure_parts(&mut trainer, data, observer)?;
+    // An asynchronous server does not compute gradients.
+    let memory = match trainer.ranks.is_server() {
+        true => None,
+        false => memory::measure_parts(&mut trainer, data, observer)?,
+    };
     let launches = trainer.launches(data)?;
     trainer.start_over(inputs)?;
     trainer.check_reduction(data)?;

@@ -39,6 +39,11 @@ pub(super) fn values(name: SeriesName, values: &[f64]) -> Series {
 
 /// Returns the metrics of an outcome on the CPU.
 pub(super) fn metrics(task: TaskKind, outcome: &Outcome) -> Metrics {
+    metrics_with(&Setting::defaults(task, Backend::Flex), outcome)
+}
+
+/// Returns the metrics of an outcome under a setting.
+pub(super) fn metrics_with(setting: &Setting, outcome: &Outcome) -> Metrics {
     let trace = Trace::default();
     let measured = Measurements {
         outcome,
@@ -49,7 +54,7 @@ pub(super) fn metrics(task: TaskKind, outcome: &Outcome) -> Metrics {
         allocator: None,
         by_peer: false,
     };
-    summarise(&Setting::defaults(task, Backend::Flex), &measured)
+    summarise(setting, &measured)
 }
 
 /// Returns the outcome of a training with these losses and a median step time of 2 s.

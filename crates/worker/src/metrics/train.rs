@@ -45,8 +45,20 @@ pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome)
         *train_seconds,
         "wall clock, validation included",
     );
-    let steps = median(series(outcome, SeriesName::StepSeconds));
-    insert_estimate(metrics, MetricName::StepSeconds, steps, "no steps");
+    if setting.is_asynchronous() {
+        // Gradients of several workers can arrive at the same time, so the median time between two steps can be far below the mean.
+        let steps = series(outcome, SeriesName::StepSeconds).len();
+        let mean = stepping_seconds / steps as f64;
+        insert_reading(
+            metrics,
+            MetricName::StepSeconds,
+            mean,
+            "mean over the optimizer steps",
+        );
+    } else {
+        let steps = median(series(outcome, SeriesName::StepSeconds));
+        insert_estimate(metrics, MetricName::StepSeconds, steps, "no steps");
+    }
     let mut rate = |name, count: u64| {
         insert_reading(
             metrics,
@@ -100,7 +112,7 @@ fn insert_communication(metrics: &mut Metrics, communication: &Communication, st
     );
     insert(
         MetricName::CommunicationShare,
-        communication.seconds / stepping_seconds,
+        communication.seconds / communication.worker_seconds.unwrap_or(stepping_seconds),
         method,
     );
     if let Some(traffic) = communication.traffic {
@@ -159,11 +171,11 @@ fn final_loss(outcome: &Outcome) -> Metric {
 #[cfg(test)]
 mod tests {
     use mantissa_collectives::Traffic;
-    use mantissa_core::TaskKind;
+    use mantissa_core::{Axis, Backend, TaskKind};
     use mantissa_workloads::ReductionAccuracy;
 
     use super::*;
-    use crate::metrics::testing::{metrics, training_outcome};
+    use crate::metrics::testing::{metrics, metrics_with, training_outcome};
 
     #[test]
     fn training_metrics_are_times_rates_and_accuracies() {
@@ -191,6 +203,7 @@ mod tests {
             };
             *communication = Some(Communication {
                 seconds: 2.5,
+                worker_seconds: None,
                 reductions: 5,
                 traffic: Some(Traffic {
                     messages: 10,
@@ -218,6 +231,33 @@ mod tests {
             (overflowed.value, overflowed.method.as_str()),
             (None, "a sum is not finite")
         );
+    }
+
+    #[test]
+    fn an_asynchronous_server_has_mean_times_and_the_communication_of_its_workers() {
+        let mut setting = Setting::defaults(TaskKind::Train, Backend::Flex);
+        for (axis, value) in [(Axis::Devices, "3"), (Axis::Reduce, "parameter-server-async")] {
+            setting.set(axis, axis.parse(value).unwrap()).unwrap();
+        }
+        let mut outcome = training_outcome(&[0.7, 0.6, 0.5]);
+        outcome.samples.staleness = vec![1, 0, 2];
+        let TaskMeasurements::Train { communication, .. } = &mut outcome.measured else {
+            unreachable!("`training_outcome` is a training")
+        };
+        *communication = Some(Communication {
+            seconds: 3.0,
+            worker_seconds: Some(12.0),
+            reductions: 3,
+            traffic: None,
+            accuracy: None,
+        });
+        let metrics = metrics_with(&setting, &outcome);
+        let value = |name| metrics[&name].value;
+        // Three steps in 10 s, although two of them took 1 s and 2 s.
+        assert_eq!(value(MetricName::StepSeconds), Some(10.0 / 3.0));
+        assert_eq!(value(MetricName::CommunicationSeconds), Some(1.0));
+        assert_eq!(value(MetricName::CommunicationShare), Some(0.25));
+        assert_eq!(value(MetricName::MeanStaleness), Some(4.0 / 3.0));
     }
 
     #[test]

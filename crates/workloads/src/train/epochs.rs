@@ -24,6 +24,8 @@ impl<M: Network> Trainer<'_, M> {
         data: &Dataset<M::Part>,
         observer: &mut dyn Observer,
     ) -> Result<(), WorkloadError> {
+        // Otherwise, the first step would wait for ranks that prepare more slowly.
+        self.ranks.barrier()?;
         let started = Instant::now();
         for epoch in 0..self.task.epochs {
             let groups = order(self.cell, self.task, data.train.len(), epoch);

@@ -44,6 +44,8 @@ pub(super) struct Ranks<'a> {
 struct Counters {
     /// Duration, including the time of waiting for slower ranks.
     seconds: f64,
+    /// Duration of the epochs of a worker of an asynchronous server, without validations.
+    working_seconds: f64,
     /// Number of reductions, or of gradients that an asynchronous server applied.
     reductions: u64,
     /// Messages that this rank sent in all reductions; `None` before the first one, and if the engine does not count them.
@@ -101,6 +103,11 @@ impl<'a> Ranks<'a> {
     /// Returns true if rank 0 makes an optimizer step with the gradients of each other rank.
     pub(super) fn is_asynchronous(&self) -> bool {
         self.group.is_some() && self.reduce == Reduce::ParameterServerAsync
+    }
+
+    /// Returns true if this rank is an asynchronous server.
+    pub(super) fn is_server(&self) -> bool {
+        self.is_asynchronous() && self.rank() == 0
     }
 
     fn rank(&self) -> usize {

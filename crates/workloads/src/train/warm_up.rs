@@ -6,7 +6,7 @@ use super::trainer::{Trainer, initial_training_state, scaler};
 use crate::{
     Inputs, WorkloadError,
     data::{Dataset, Part},
-    models::Network,
+    models::{Batch, Network},
     outcome::sync,
 };
 
@@ -42,7 +42,10 @@ impl<M: Network> Trainer<'_, M> {
             let batch = |_| data.train.batch(&first_indices(size));
             let group: Vec<_> = (0..micro_batches).map(batch).collect();
             for _ in 0..2 {
-                self.step(&group)?;
+                match self.ranks.is_asynchronous() {
+                    true => self.warm_up_worker(&group)?,
+                    false => self.step(&group).map(drop)?,
+                }
             }
         }
         let parameters = self.working().freeze();
@@ -50,6 +53,15 @@ impl<M: Network> Trainer<'_, M> {
             for size in sizes(part) {
                 self.predict(&parameters, &part.batch(&first_indices(size)));
             }
+        }
+        sync(self.device)
+    }
+
+    /// Runs the computations of a worker of an asynchronous server. The server has none, and would otherwise need their memory.
+    fn warm_up_worker(&mut self, micro_batches: &[Batch<M>]) -> Result<(), WorkloadError> {
+        if !self.ranks.is_server() {
+            let sums = self.accumulate(micro_batches, 1.0, |index| index as u64);
+            self.update(sums.gradients)?;
         }
         sync(self.device)
     }

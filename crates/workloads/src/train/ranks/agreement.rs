@@ -46,6 +46,7 @@ impl Ranks<'_> {
             return Ok(None);
         }
         let counters = self.counters;
+        let (seconds, worker_seconds) = self.communication_seconds()?;
         let expected = self.gather_traffic(Some(counters.expected))?;
         let traffic = self.gather_traffic(counters.traffic)?;
         let mut warnings: Vec<String> = vec![];
@@ -74,7 +75,8 @@ impl Ranks<'_> {
             ));
         }
         let communication = Communication {
-            seconds: self.communication_seconds()?,
+            seconds,
+            worker_seconds,
             reductions: counters.reductions,
             accuracy: self.accuracy,
             traffic: traffic.and_then(|traffic| traffic.into_iter().max_by_key(|sent| sent.bytes)),
@@ -83,17 +85,23 @@ impl Ranks<'_> {
         Ok(Some((communication, warnings.into_iter().map(event).collect())))
     }
 
-    /// Returns the time in which this rank communicated. The server of an asynchronous training only communicates, so it returns the mean of
-    /// its workers.
-    fn communication_seconds(&mut self) -> Result<f64, WorkloadError> {
-        let own = self.counters.seconds;
-        let all = self.gather(&own.to_le_bytes())?;
+    /// Returns the time in which this rank communicated. The server of an asynchronous training only communicates. With it, returns the means
+    /// of its workers: the time in which a worker communicated, and its duration of the training.
+    fn communication_seconds(&mut self) -> Result<(f64, Option<f64>), WorkloadError> {
         if !self.is_asynchronous() {
-            return Ok(own);
+            return Ok((self.counters.seconds, None));
         }
-        let workers = all.iter().skip(1).flat_map(|rank| rank.as_chunks().0);
-        let total: f64 = workers.map(|bytes| f64::from_le_bytes(*bytes)).sum();
-        Ok(total / (self.size() - 1) as f64)
+        let own = [self.counters.seconds, self.counters.working_seconds].map(f64::to_le_bytes);
+        let (mut communicating, mut working) = (0.0, 0.0);
+        for worker in self.gather(own.as_flattened())?.iter().skip(1) {
+            let [own_communicating, own_working] = worker.as_chunks().0 else {
+                unreachable!("every rank sends two numbers")
+            };
+            communicating += f64::from_le_bytes(*own_communicating);
+            working += f64::from_le_bytes(*own_working);
+        }
+        let workers = (self.size() - 1) as f64;
+        Ok((communicating / workers, Some(working / workers)))
     }
 
     /// Returns the axis that determines the messages, with its value.

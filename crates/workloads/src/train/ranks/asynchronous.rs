@@ -41,6 +41,7 @@ impl<M: Network> Trainer<'_, M> {
                 "the server has no running statistics of batch norms, set `reduce` to another value";
             return Err(WorkloadError::ranks(message));
         }
+        let begun = Instant::now();
         // Discard the messages of other operations.
         self.ranks.group().take_traffic();
         match self.ranks.rank() {
@@ -49,7 +50,9 @@ impl<M: Network> Trainer<'_, M> {
         }
         let sent = self.ranks.group().take_traffic();
         self.ranks.counters.add_traffic(sent);
-        self.ranks.broadcast(&mut self.parameters, self.device)
+        self.ranks.broadcast(&mut self.parameters, self.device)?;
+        self.ranks.counters.working_seconds += begun.elapsed().as_secs_f64();
+        Ok(())
     }
 
     /// Sends tasks to the workers and applies their gradients, until the gradients of all groups are applied.
@@ -122,7 +125,7 @@ impl<M: Network> Trainer<'_, M> {
     }
 
     /// Makes an optimizer step with the gradient of a worker.
-    fn apply(&mut self, message: &[u8]) -> Result<StepResult, WorkloadError> {
+    pub(super) fn apply(&mut self, message: &[u8]) -> Result<StepResult, WorkloadError> {
         let message = GradientMessage::decode(message, self.parameters.len(), self.ranks.format);
         let lengths = lengths_of(&message.present, &self.parameters);
         let sums = on_device(message.gradient, &lengths, wide(&self.parameters), self.device);

@@ -3,9 +3,9 @@
 use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_collectives::{CollectiveError, Gradient, Group, Single, ThreadGroup, Traffic};
 use mantissa_core::*;
-use mantissa_precision::{GradientSum, LossScaler, LossScaling, ParameterSet};
+use mantissa_precision::{GradientSum, LossScaler, LossScaling, ParameterSet, ScaleChange};
 
-use super::Ranks;
+use super::{Ranks, message::GradientMessage};
 use crate::{
     data::{Dataset, Tokenized},
     train::{
@@ -248,6 +248,55 @@ fn asynchronous_server_applies_every_gradient_within_the_bound() {
         assert!(staleness.len() > 1, "bound {bound}: {staleness:?}");
         assert!(series[0].values().all(f64::is_finite));
     }
+}
+
+#[test]
+fn asynchronous_server_converts_gradients_to_its_loss_scale() {
+    let (data, _cache) = data(EXAMPLES, 0, 3);
+    let axes = [
+        (Axis::Precision, "16-mixed"),
+        (Axis::Optimizer, "sgd"),
+        (Axis::Devices, "2"),
+        (Axis::Reduce, "parameter-server-async"),
+    ];
+    let (cell, task) = without_dropout(&axes, Changes::default());
+    let scale = 1024.0;
+    // Applies a gradient whose values are all the given one. Returns the change, the new scale and the parameters.
+    let apply = |gradient_scale: f64, value: f64| {
+        let results = on_ranks(2, |mut group| {
+            let mut trainer = trainer(&cell, &task, &data);
+            trainer.ranks = Ranks::new(&mut group, &cell.setting);
+            trainer.scaler = Some(LossScaler::new(LossScaling {
+                initial: scale,
+                ..LossScaling::default()
+            }));
+            let message = GradientMessage {
+                labels: 4,
+                examples: 4,
+                hits: 2,
+                loss: 0.5,
+                scale: gradient_scale,
+                present: vec![true; trainer.parameters.len()],
+                gradient: Gradient::F32(vec![value as f32; trainer.parameters.count()]),
+            };
+            let change = trainer.apply(&message.encode()).unwrap().scale;
+            let scale = trainer.scaler.as_ref().unwrap().scale();
+            (change, scale, training_results(trainer).1)
+        });
+        results.into_iter().next().unwrap()
+    };
+    let current = apply(scale, 0.5 * scale);
+    assert_eq!((current.0, current.1), (Some(ScaleChange::Kept), scale));
+    // The same gradient under older scales.
+    assert!(apply(2.0 * scale, scale) == current);
+    assert!(apply(0.5 * scale, 0.25 * scale) == current);
+    let unchanged = training_results(trainer(&cell, &task, &data)).1;
+    assert!(current.2 != unchanged);
+    // An overflow under an older, larger scale does not halve the scale again.
+    let infinite = f64::INFINITY;
+    assert!(apply(2.0 * scale, infinite) == (Some(ScaleChange::Skipped), scale, unchanged.clone()));
+    let halved = (Some(ScaleChange::BackedOff(0.5 * scale)), 0.5 * scale, unchanged);
+    assert!(apply(scale, infinite) == halved);
 }
 
 #[test]
