@@ -10,10 +10,10 @@ from mantissa_torch.collectives import ALGORITHMS, BACKENDS
 # Axes that this peer implements, or rejects if it does not support the value.
 IMPLEMENTED_AXES = {
     "precision", "matmul", "accumulator", "accumulate", "attention", "gelu", "optimizer", "adam_eps", "batchnorm_momentum", "checkpointing",
-    "fusion", "keep_f32", "devices", "reduce", "reduce_algorithm", "reduce_format", "threads", "backend",
+    "fusion", "keep_f32", "devices", "reduce", "reduce_algorithm", "reduce_format", "staleness", "threads", "backend",
 }
 # Axes that Mantissa applies to the files and requests that the peer receives: examples, operands, learning rates and the seed.
-AXES_APPLIED_BY_MANTISSA = {"batch", "sequence", "size", "distribution", "learning_rate_scaling", "seed"}
+AXES_APPLIED_BY_MANTISSA = {"batch", "sequence", "size", "distribution", "learning_rate", "learning_rate_scaling", "seed"}
 
 FORMATS = {"64": torch.float64, "32": torch.float32, "16": torch.float16, "bf16": torch.bfloat16}
 
