@@ -77,6 +77,13 @@ impl Ledger {
         !entry.is_some_and(|entry| is_final(entry.status))
     }
 
+    /// Returns true if the last attempt of a repeat of a cell ran to its end.
+    pub(crate) fn ran(&self, cell: &Cell) -> bool {
+        let repeats = (cell.id.clone(), 0)..=(cell.id.clone(), u32::MAX);
+        let mut entries = self.last.range(repeats).map(|(_, entry)| entry);
+        entries.any(|entry| matches!(entry.status, Status::Ok | Status::Diverged))
+    }
+
     /// Returns the number of the next attempt.
     pub(crate) fn next_attempt(&self, cell: &Cell, repeat: u32) -> u32 {
         let entry = self.last.get(&(cell.id.clone(), repeat));

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{CellId, MAX_SUITE_BYTES, read_text};
+use mantissa_core::{CellId, MAX_SUITE_BYTES, command_line, read_text};
 
 use crate::{
     RunError, Start,
@@ -35,9 +35,26 @@ pub fn prepare_rerun(
             earlier.display()
         )));
     }
-    // The recorded command that starts ranks is not trusted either.
-    settings.mpirun = mpirun.to_vec();
     plan.cells.retain(|planned| cells.contains(&planned.cell.id));
+    // The recorded command that starts ranks is not trusted either. With another one, the times would not be comparable.
+    let several = plan
+        .cells
+        .iter()
+        .any(|planned| planned.cell.setting.devices() > 1);
+    if several && settings.mpirun != mpirun {
+        let recorded = match settings.mpirun.is_empty() {
+            true => "without `--mpirun`".to_owned(),
+            false => format!(
+                "with `{}`",
+                command_line(&["--mpirun", &settings.mpirun.join(" ")])
+            ),
+        };
+        return Err(RunError::Input(format!(
+            "cannot measure `{}` again: it was started {recorded}\n  hint: if you trust this command, use it again",
+            earlier.display()
+        )));
+    }
+    settings.mpirun = mpirun.to_vec();
     settings.repeats = 1;
     settings.suite_repeats.clear();
     settings.save_weights = false;
@@ -63,6 +80,8 @@ pub fn prepare_rerun(
 
 #[cfg(test)]
 mod tests {
+    use mantissa_core::{Axis, AxisValue, Backend, Cell, Setting, TaskKind};
+
     use super::*;
     use crate::{RunFolder, testing};
 
@@ -82,5 +101,39 @@ mod tests {
         assert!(mpirun(&[]).is_empty());
         let given = ["mpirun".to_owned(), "--oversubscribe".to_owned()];
         assert_eq!(mpirun(&given), given);
+    }
+
+    #[test]
+    fn cells_of_several_devices_need_the_recorded_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut setting = Setting::defaults(TaskKind::Train, Backend::Flex);
+        setting.set(Axis::Devices, AxisValue::Integer(2)).unwrap();
+        let cell = Cell::new("tiny", testing::cell(64).workload, setting, 123);
+        let mut plan = testing::plan(1);
+        plan.cells[0].cell = cell.clone();
+        let mut settings = testing::settings();
+        settings.mpirun = ["mpirun", "--oversubscribe"].map(str::to_owned).to_vec();
+        let names = settings.suites.keys().map(|name| (name.clone(), String::new()));
+        let suites = names.collect();
+        let folder = RunFolder::create(dir.path(), plan, settings, &suites, testing::environment());
+        drop(folder.unwrap());
+        let rerun = |given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|word| (*word).to_owned()).collect();
+            prepare_rerun(
+                dir.path(),
+                &[cell.id.clone()].into(),
+                None,
+                &given,
+                PathBuf::new(),
+            )
+        };
+        assert!(rerun(&["mpirun", "--oversubscribe"]).is_ok());
+        for other in [&[][..], &["mpirun"]] {
+            let error = rerun(other).err().unwrap().to_string();
+            assert!(
+                error.contains("it was started with `--mpirun 'mpirun --oversubscribe'`"),
+                "{error}"
+            );
+        }
     }
 }

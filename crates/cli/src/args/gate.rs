@@ -62,8 +62,8 @@ pub(crate) struct GateArguments {
     pub(crate) against: Option<PathBuf>,
     /// Start cells with several devices by this command [default: mpirun]
     ///
-    /// Applies to the repeated measurements (see `mantissa run --help`). The command that the run recorded is not used, because a run folder
-    /// may come from an untrusted source.
+    /// Applies to the repeated measurements (see `mantissa run --help`). It must be the command that the runs recorded. That command is not used
+    /// by itself, because a run folder may come from an untrusted source.
     #[arg(long, value_name = "COMMAND", requires = "rerun_inconclusive")]
     pub(crate) mpirun: Option<String>,
     /// Write the result to a file in a format (`-`: standard output)

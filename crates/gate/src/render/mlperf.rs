@@ -210,8 +210,7 @@ fn operand_format(measured: &MeasuredCell) -> Option<&'static str> {
 }
 
 /// Returns the format of [`operand_format`] under the keys of MLPerf. For a model, the observed format applies to all matmuls only if it
-/// equals the requested one. Otherwise it describes only some layers, and the result is empty. Omits the key for communication because a
-/// cell has one device.
+/// equals the requested one. Otherwise it describes only some layers, and the result is empty. Omits the key for communication.
 fn precision_values(measured: &MeasuredCell) -> Vec<(&'static str, &'static str)> {
     const LINEAR: &str = "lowest_numerical_precision_in_linear";
     const ATTENTION: &str = "lowest_numerical_precision_in_attn";

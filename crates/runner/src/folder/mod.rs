@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use mantissa_core::{CellId, Environment, Plan, Record, create_folder_below};
+use mantissa_core::{CellId, Environment, Plan, PlannedCell, Record, create_folder_below};
 use mantissa_run_folder::{
     DEVICES_FILE, ENVIRONMENT_FILE, FolderError, PLAN_FILE, RunReader, SETTINGS_FILE, SUITES_FOLDER,
 };
@@ -153,9 +153,9 @@ impl RunFolder {
     /// run with another one.
     ///
     /// # Errors
-    /// The run has another command; I/O errors.
+    /// The run has another command, or cells that ran with the default command; I/O errors.
     pub(crate) fn store_mpirun(&mut self, mpirun: &[String]) -> Result<(), RunError> {
-        let stored = &mut self.settings.mpirun;
+        let stored = &self.settings.mpirun;
         if mpirun.is_empty() || stored == mpirun {
             return Ok(());
         }
@@ -167,7 +167,18 @@ impl RunFolder {
                 mpirun.join(" ")
             )));
         }
-        stored.extend_from_slice(mpirun);
+        let ran = |planned: &&PlannedCell| {
+            let several = planned.cell.setting.devices() > 1 && self.settings.peer.is_empty();
+            several && self.ledger.ran(&planned.cell)
+        };
+        if let Some(planned) = self.plan.cells.iter().find(ran) {
+            return Err(RunError::Input(format!(
+                "cannot use `--mpirun`: cells of `{}` already ran without it, such as {}, so times would not be comparable\n  hint: start a new run",
+                self.path.display(),
+                planned.cell.id
+            )));
+        }
+        self.settings.mpirun.extend_from_slice(mpirun);
         write_json(&self.path.join(SETTINGS_FILE), &self.settings)?;
         sync_directory(&self.path).at(&self.path)
     }
@@ -321,7 +332,7 @@ impl RunFolder {
 
 #[cfg(test)]
 mod tests {
-    use mantissa_core::Status;
+    use mantissa_core::{Axis, AxisValue, Backend, Cell, Setting, Status, TaskKind};
     use mantissa_run_folder::RECORDS_FILE;
 
     use super::*;
@@ -366,6 +377,36 @@ mod tests {
         );
         drop(folder);
         assert_eq!(open().settings.mpirun, command("mpirun --oversubscribe"));
+    }
+
+    #[test]
+    fn a_command_that_starts_ranks_is_not_added_to_measured_cells() {
+        let mut setting = Setting::defaults(TaskKind::Train, Backend::Flex);
+        setting.set(Axis::Devices, AxisValue::Integer(2)).unwrap();
+        let cell = Cell::new("tiny", testing::cell(64).workload, setting, 123);
+        let mut plan = testing::plan(1);
+        plan.cells[0].cell = cell.clone();
+        for (status, is_stored) in [(Status::Failed, true), (Status::Ok, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let (plan, settings) = (plan.clone(), testing::settings());
+            let created = RunFolder::create(
+                dir.path(),
+                plan,
+                settings,
+                &BTreeMap::new(),
+                testing::environment(),
+            );
+            let mut folder = created.unwrap();
+            let record = Record {
+                cell: cell.clone(),
+                ..testing::record(status, 0)
+            };
+            folder.append(&record).unwrap();
+            match folder.store_mpirun(&["mpirun".to_owned()]) {
+                Ok(()) => assert!(is_stored, "{status}"),
+                Err(error) => assert!(!is_stored && error.to_string().contains("already ran without it")),
+            }
+        }
     }
 
     #[test]

@@ -162,11 +162,9 @@ impl Mpirun {
             let cores = thread::available_parallelism().map_or(1, NonZero::get);
             (cores as u32 / ranks).max(1)
         };
-        let in_environment = std::env::var_os(THREADS).is_some();
-        let threads = setting.threads().or_else(|| (!in_environment).then(shared));
-        if let Some(threads) = threads {
-            command.env(THREADS, threads.to_string());
-        }
+        // With the number of threads in the environment, N ranks would have N times as many.
+        let threads = setting.threads().unwrap_or_else(shared);
+        command.env(THREADS, threads.to_string());
         command
     }
 
