@@ -276,7 +276,7 @@ mod tests {
         assert!(absent.iter().all(|axis| one.get(*axis).is_none()), "{one}");
         let several = setting_with(&[&reduced[..], &[(Axis::Devices, "2"), (Axis::Threads, "1")]].concat());
         let mut all_reduce = several.clone();
-        all_reduce.staleness = None;
+        (all_reduce.staleness, all_reduce.learning_rate) = (None, None);
         assert_eq!(several.without_ineffective_axes(), all_reduce);
         let on_gpu = setting_with(&[(Axis::Threads, "1"), (Axis::Backend, "cuda")]);
         assert_eq!(on_gpu.without_ineffective_axes().get(Axis::Threads), None);
