@@ -313,6 +313,31 @@ fn no_setting_is_recommended_if_all_are_oversubscribed() {
     );
 }
 
+#[test]
+fn several_gpus_are_not_oversubscribed() {
+    let speed_up_of_four = |backend: &str| {
+        let axes = [Axis::Precision, Axis::Batch, Axis::Devices];
+        let mut run = run(vec![suite("s", "S", &[], &axes)]);
+        for (batch, devices, seconds) in [("32", "1", 10.0), ("8", "4", 2.5)] {
+            let axes = [
+                (Axis::Backend, backend),
+                (Axis::Batch, batch),
+                (Axis::Devices, devices),
+            ];
+            add_five_processes(&mut run, &axes, seconds, 20, 1e9);
+        }
+        let report = Report::new(&run).unwrap();
+        let ratio = report.suites[0].groups[0].rows[1].speed_up.as_ref();
+        (
+            ratio.map(|ratio| ratio.value.round()),
+            markdown(&report).contains("oversubscribed"),
+        )
+    };
+    // The machine has two cores.
+    assert_eq!(speed_up_of_four("cuda"), (Some(4.0), false));
+    assert_eq!(speed_up_of_four("flex"), (None, true));
+}
+
 /// Creates a run with large and small micro-batches of the same effective batch: on four devices, which are oversubscribed, and on two.
 fn run_with_oversubscribed_accumulation() -> Run {
     let axes = [Axis::Precision, Axis::Batch, Axis::Accumulate, Axis::Devices];
