@@ -725,17 +725,39 @@ fn times_of_more_threads_than_cores_do_not_test_a_claim() {
 }
 
 #[test]
-fn memory_claims_about_several_devices_name_rank_0() {
-    let metric = MetricName::WeightsBytes;
-    let claim = ratio_claim(EIGHT, TWO, metric, (None, Some(0.5)));
-    let trainings: [Training<'_>; 2] = [(TWO, &[(metric, 4e6)]), (EIGHT, &[(metric, 1e6)])];
-    let run = run_with_devices(claim, 8, &trainings);
-    let report = Report::new(&run).unwrap();
-    let remarks = report.suites[0].claims[0].remarks.join(" ");
-    assert!(
-        remarks.contains("Memory and energy are those of rank 0"),
-        "{remarks}"
-    );
+fn memory_and_energy_of_unequal_devices_or_reductions_do_not_test_a_claim() {
+    let server = [EIGHT, &[(Axis::Reduce, "parameter-server")]].concat();
+    let bf16 = [EIGHT, &[(Axis::ReduceFormat, "bf16")]].concat();
+    for metric in [MetricName::WeightsBytes, MetricName::EnergyCounterJoules] {
+        let verdict = |of: &[(Axis, &str)], against: &[(Axis, &str)]| {
+            let claim = ratio_claim(of, against, metric, (None, Some(0.5)));
+            let trainings: [Training<'_>; 2] = [(against, &[(metric, 4e6)]), (of, &[(metric, 1e6)])];
+            let run = run_with_devices(claim, 8, &trainings);
+            let report = Report::new(&run).unwrap();
+            let claim = &report.suites[0].claims[0];
+            (
+                claim.standing.name(),
+                claim.evidence.join(" "),
+                claim.remarks.join(" "),
+            )
+        };
+        let all_reduce = [EIGHT, &[(Axis::Reduce, "all-reduce")]].concat();
+        for (of, against) in [(EIGHT, TWO), (&server, &all_reduce)] {
+            let (standing, evidence, remarks) = verdict(of, against);
+            assert_eq!(standing, "not tested", "{metric}");
+            let reason =
+                "those of rank 0, which are not comparable between settings with other `devices` or `reduce`";
+            assert!(evidence.contains(reason), "{evidence}");
+            assert!(!remarks.contains("rank 0"), "{remarks}");
+        }
+        let f32 = [EIGHT, &[(Axis::ReduceFormat, "f32")]].concat();
+        let (standing, _, remarks) = verdict(&bf16, &f32);
+        assert_eq!(standing, "confirmed", "{metric}");
+        assert!(
+            remarks.contains("Memory and energy are those of rank 0"),
+            "{remarks}"
+        );
+    }
 }
 
 #[test]
@@ -771,7 +793,7 @@ fn axes_without_effect_in_one_setting_do_not_prevent_a_pair() {
 
 #[test]
 fn one_device_is_paired_with_several_and_other_threads_are_not() {
-    let metric = MetricName::WeightsBytes;
+    let metric = MetricName::BytesSent;
     let one = [(Axis::Batch, "32"), (Axis::Devices, "1"), (Axis::Threads, "1")];
     let all_threads = [(Axis::Batch, "32"), (Axis::Devices, "1"), (Axis::Threads, "all")];
     let trainings: [Training<'_>; 3] = [

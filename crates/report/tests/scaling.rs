@@ -286,6 +286,42 @@ fn memory_is_compared_between_equal_numbers_of_devices() {
 }
 
 #[test]
+fn memory_is_compared_between_equal_reductions() {
+    let axes = [Axis::Precision, Axis::Devices, Axis::Reduce];
+    let memory_and_advice = |reduce: &str, devices: &str| {
+        let mut run = run(vec![suite("s", "S", &[], &axes)]);
+        for (precision, reduce, bytes) in [("32-true", "all-reduce", 1.0e9), ("bf16-mixed", reduce, 0.75e9)] {
+            let axes = [
+                (Axis::Precision, precision),
+                (Axis::Devices, devices),
+                (Axis::Reduce, reduce),
+            ];
+            add_five_processes(&mut run, &axes, 5.0, 20, bytes);
+        }
+        let budget = Budget {
+            minimise: Goal::Memory,
+            ..points_budget(1.0)
+        };
+        let choice = first_choice(&run, &budget);
+        let reasons = choice.evidence.iter().flat_map(|one| one.reasons.clone());
+        let report = Report::new(&run).unwrap();
+        let ratio = report.suites[0].groups[0].rows[1].memory_ratio.as_ref();
+        (ratio.map(|ratio| ratio.value), reasons.collect::<Vec<_>>())
+    };
+    assert_eq!(memory_and_advice("all-reduce", "2"), (Some(0.75), vec![]));
+    let reason = "its `host_peak_bytes` is that of rank 0, and the baseline has another `reduce`";
+    for server in ["parameter-server", "parameter-server-async"] {
+        assert_eq!(
+            memory_and_advice(server, "2"),
+            (None, vec![reason.to_owned()]),
+            "{server}"
+        );
+    }
+    // `reduce` has no effect with one device.
+    assert_eq!(memory_and_advice("parameter-server", "1").0, Some(0.75));
+}
+
+#[test]
 fn the_baseline_is_not_oversubscribed_if_another_is_possible() {
     let mut run = run_with_oversubscription();
     run.plan.cells.reverse();

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Group, Row,
-    comparability::{depends_on_speed, is_of_rank_0},
+    comparability::{depends_on_speed, is_of_rank_0, is_same_rank_0},
     setting::{SPEED_THRESHOLD, SettingResult, accuracy_change, has_accuracy},
     units,
 };
@@ -274,16 +274,19 @@ fn assess<'r, 'a>(
 }
 
 /// Returns the reason why the cost of a setting cannot be compared with that of others: more threads than cores, or the memory or energy of
-/// only one of several processes.
+/// a rank 0 that does another part of the work than that of the baseline.
 fn incomparable_cost(candidate: &SettingResult<'_, '_>, cost: MetricName) -> Option<String> {
     if depends_on_speed(cost) && candidate.is_oversubscribed() {
         return Some("it has more threads than cores, so its times are not comparable".to_owned());
     }
-    let of_other_group = is_of_rank_0(cost) && !candidate.is_comparable_with_baseline(cost);
-    let devices = candidate.row().cell.setting.devices();
-    of_other_group.then(|| match devices {
+    let (row, base) = candidate.pairs().find(|(row, base)| !is_same_rank_0(row, base))?;
+    let [setting, base] = [row, base].map(|row| &row.cell.setting);
+    is_of_rank_0(cost).then(|| match setting.devices() {
         1 => format!("its `{cost}` is that of one process, and the baseline has several"),
-        _ => format!("its `{cost}` is that of rank 0, one of {devices} processes"),
+        devices if devices == base.devices() => {
+            format!("its `{cost}` is that of rank 0, and the baseline has another `reduce`")
+        }
+        devices => format!("its `{cost}` is that of rank 0, one of {devices} processes"),
     })
 }
 

@@ -8,7 +8,7 @@ use mantissa_core::{Axis, AxisValue, Comparison, ExecutedVerdict, MetricName, St
 use crate::{
     Group, Row,
     claims::chance_accuracy::is_above_chance,
-    comparability::depends_on_speed,
+    comparability::{depends_on_speed, is_of_rank_0, is_same_rank_0},
     difference::{difference, discordant},
     units,
 };
@@ -177,6 +177,12 @@ impl<'g, 'a> Pair<'g, 'a> {
             .any(|(of, against)| of.is_oversubscribed() || against.is_oversubscribed());
         if depends_on_speed(metric) && is_oversubscribed {
             return Err("a setting has more threads than cores, so times are not comparable".to_owned());
+        }
+        if is_of_rank_0(metric) && usable.iter().any(|(of, against)| !is_same_rank_0(of, against)) {
+            return Err(
+                "memory and energy are those of rank 0, which are not comparable between settings with other `devices` or `reduce`"
+                    .to_owned(),
+            );
         }
         if metric == MetricName::HostPeakBytes
             && let Some(peak) = smallest(&usable, metric).filter(|peak| *peak < MIN_PROCESS_PEAK)
