@@ -161,6 +161,26 @@ fn settings_that_share_staleness_and_devices_are_named() {
 }
 
 #[test]
+fn settings_that_differ_only_in_batch_are_named() {
+    let mut run = empty_run();
+    add_training(&mut run, ("8", "4"), &[], &[1, 1]);
+    add_training(&mut run, ("16", "4"), &[], &[1, 3]);
+    let svg = figure_and_svg(&run, "s-staleness").unwrap().1;
+    let title = "With batch 16 and staleness 8 on 4 devices, 25.00 %";
+    assert!(svg.contains(title), "{svg}");
+}
+
+#[test]
+fn one_setting_without_samples_is_stated() {
+    let mut run = empty_run();
+    add_training(&mut run, ("8", "4"), &[], &[1, 1]);
+    add_training(&mut run, ("4", "8"), &[], &[1; 1_025]);
+    let (figure, _) = figure_and_svg(&run, "s-staleness").unwrap();
+    let text = "1 setting is not shown: its samples are missing, or its staleness exceeds 1,023.";
+    assert!(figure.caption.contains(text), "{}", figure.caption);
+}
+
+#[test]
 fn oversubscribed_and_unreadable_settings_are_stated() {
     let mut run = run_with_staleness();
     for record in &mut run.records {
@@ -183,7 +203,7 @@ fn oversubscribed_and_unreadable_settings_are_stated() {
         "{svg}"
     );
     for text in [
-        "The samples of 2 settings are missing or too many.",
+        "2 settings are not shown: their samples are missing, or their staleness exceeds 1,023.",
         "Oversubscribed: more threads than cores",
     ] {
         assert!(figure.caption.contains(text), "{}", figure.caption);

@@ -33,8 +33,14 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     let title = finding(group, &known)?;
     let unknown = match settings.len() - known.len() {
         0 => String::new(),
-        1 => " The samples of 1 setting are missing or too many.".to_owned(),
-        several => format!(" The samples of {several} settings are missing or too many."),
+        1 => format!(
+            " 1 setting is not shown: its samples are missing, or its staleness exceeds {}.",
+            units::count(MAX_STALENESS as u64)
+        ),
+        several => format!(
+            " {several} settings are not shown: their samples are missing, or their staleness exceeds {}.",
+            units::count(MAX_STALENESS as u64)
+        ),
     };
     // A panel with a single bar at 0 is redundant and would flatten the other panels.
     let all = known.len();
@@ -125,20 +131,14 @@ fn finding(group: &Group<'_>, all: &[Staleness<'_, '_, '_>]) -> Option<String> {
     }
     let row = stalest.setting.row();
     let [limit, devices] = [Axis::Staleness, Axis::Devices].map(|axis| row.axis(axis));
-    let others = [
-        Axis::Staleness,
-        Axis::Devices,
-        Axis::Batch,
-        Axis::Reduce,
-        Axis::Seed,
-    ];
+    let named_elsewhere = [Axis::Staleness, Axis::Devices, Axis::Reduce, Axis::Seed];
     let same = |other: &&Staleness<'_, '_, '_>| {
         let other = other.setting.row();
         other.axis(Axis::Staleness) == limit && other.axis(Axis::Devices) == devices
     };
-    let name = match all.iter().filter(same).count() {
-        1 => String::new(),
-        _ => format!("{} and ", group.label(row, &others)),
+    let name = match group.label(row, &named_elsewhere) {
+        label if label.is_empty() || all.iter().filter(same).count() == 1 => String::new(),
+        label => format!("{label} and "),
     };
     let share = match stalest.current() {
         0.0 => "none".to_owned(),
