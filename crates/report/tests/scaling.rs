@@ -1,10 +1,11 @@
 //! Tests of the scaling efficiency of several devices.
 
-use mantissa_core::{Axis, Metric, MetricName, Status};
+use mantissa_core::{Axis, Cell, Metric, MetricName, Status};
 use mantissa_report::{Budget, Goal, Report, Run, figures, html, markdown, terminal_overview};
 
 use crate::{
     advice::{add_five_processes, fired_rule, first_choice, first_workload, points_budget},
+    comparisons::figure_and_svg,
     support::{RunBuilder as _, cell, record, run, suite, train_metrics, workload},
 };
 
@@ -148,6 +149,34 @@ fn figure_of_several_devices_has_the_efficiency_as_title() {
         "batch 8 · devices 4 · reduce format f32 · oversubscribed: 0.50 s",
     ] {
         assert!(svg.contains(text), "{text} is missing in {svg}");
+    }
+}
+
+#[test]
+fn title_of_several_devices_names_the_parameter_server() {
+    let title = |reduce: &str| {
+        let mut run = run_with_several_devices();
+        let cells = run.plan.cells.iter_mut().map(|planned| &mut planned.cell);
+        let cells = cells.chain(run.records.iter_mut().map(|record| &mut record.cell));
+        for cell in cells.filter(|cell| cell.setting.devices() > 1) {
+            let (seed, mut setting) = (cell.seed, cell.setting.clone());
+            let value = Axis::Reduce.parse(reduce).unwrap();
+            setting.set(Axis::Reduce, value).unwrap();
+            *cell = Cell::new(
+                "s",
+                cell.workload.clone(),
+                setting.without_ineffective_axes(),
+                seed,
+            );
+        }
+        figure_and_svg(&run, "s-devices").unwrap().1
+    };
+    for (reduce, named) in [
+        ("all-reduce", "as fast as one (ring): 80 %"),
+        ("parameter-server", "as fast as one (parameter-server): 80 %"),
+    ] {
+        let svg = title(reduce);
+        assert!(svg.contains(named), "{named} is missing in {svg}");
     }
 }
 
@@ -414,6 +443,42 @@ fn oversubscribed_times_are_in_neither_the_title_nor_the_rule_of_accumulation() 
         evidence.contains("; its time is not comparable: more threads than cores"),
         "{evidence}"
     );
+}
+
+#[test]
+fn devices_of_an_asynchronous_server_are_not_a_factor_of_the_batch() {
+    let drawn = |all_reduce: bool| {
+        let axes = [Axis::Precision, Axis::Batch, Axis::Devices, Axis::Reduce];
+        let mut run = run(vec![suite("s", "S", &[], &axes)]);
+        let asynchronous = [("8", "2"), ("4", "4"), ("4", "2")].map(|axes| (axes, "parameter-server-async"));
+        let synchronous = [(("8", "2"), "all-reduce")];
+        let others = synchronous.iter().filter(|_| all_reduce);
+        for ((batch, devices), reduce) in asynchronous.iter().chain(others) {
+            let axes = [
+                (Axis::Batch, *batch),
+                (Axis::Devices, *devices),
+                (Axis::Reduce, *reduce),
+            ];
+            add_five_processes(&mut run, &axes, 10.0, 20, 1e9);
+        }
+        figure_and_svg(&run, "s-accumulation").unwrap().1
+    };
+    let asynchronous = drawn(false);
+    for text in [
+        "micro-batch × accumulation steps = effective batch",
+        "8 × 1 = 8 · devices 2",
+        "4 × 1 = 4 · devices 4",
+    ] {
+        assert!(asynchronous.contains(text), "{text} is missing in {asynchronous}");
+    }
+    let both = drawn(true);
+    for text in [
+        "micro-batch × accumulation steps × devices = effective batch",
+        "8 × 1 = 8 · devices 2 · reduce parameter-server-async",
+        "8 × 1 × 2 = 16 · reduce all-reduce",
+    ] {
+        assert!(both.contains(text), "{text} is missing in {both}");
+    }
 }
 
 #[test]

@@ -32,10 +32,9 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let subtitle = format!(
         "{} · micro-batch × accumulation steps{} = effective batch{}",
         group.workload,
-        if group.has_several_devices() {
-            " × devices"
-        } else {
-            ""
+        match multiplies_devices(group) {
+            true => " × devices",
+            false => "",
         },
         selection.subtitle_suffix()
     );
@@ -66,11 +65,18 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
 
-/// Formats micro-batch × accumulation steps: `4 × 4`, with a third factor if a row has several devices.
+/// Returns `true` if the number of devices is a factor of an effective batch size. An asynchronous parameter server applies the gradient of
+/// each device alone.
+fn multiplies_devices(group: &Group<'_>) -> bool {
+    let mut settings = group.rows.iter().map(|row| &row.cell.setting);
+    settings.any(|setting| setting.devices() > 1 && !setting.is_asynchronous())
+}
+
+/// Formats micro-batch × accumulation steps: `4 × 4`, with a third factor if a row has several devices (see [`multiplies_devices`]).
 fn product(group: &Group<'_>, row: &Row<'_>) -> String {
     let setting = &row.cell.setting;
     let product = format!("{} × {}", setting.batch(), setting.accumulate());
-    match group.has_several_devices() {
+    match multiplies_devices(group) && !setting.is_asynchronous() {
         true => format!("{product} × {}", setting.devices()),
         false => product,
     }
@@ -80,9 +86,15 @@ fn effective(row: &Row<'_>) -> u64 {
     row.cell.setting.effective_batch()
 }
 
-/// Returns the label of a row without micro-batch, accumulation steps, devices and seed.
+/// Returns the label of a row without the seed and the axes in its [`product`].
 fn other_axes(group: &Group<'_>, row: &Row<'_>) -> String {
-    group.label(row, &[Axis::Batch, Axis::Accumulate, Axis::Devices, Axis::Seed])
+    let left_out = [Axis::Batch, Axis::Accumulate, Axis::Seed, Axis::Devices];
+    // The product of an asynchronous setting does not contain the devices.
+    let left_out = match row.cell.setting.is_asynchronous() {
+        true => &left_out[..3],
+        false => &left_out[..],
+    };
+    group.label(row, left_out)
 }
 
 fn label(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> String {

@@ -1,6 +1,6 @@
 //! Time, communication and error of the gradients by number of devices and by reduction, in panels side by side.
 
-use mantissa_core::{Axis, MetricName, TaskKind};
+use mantissa_core::{Axis, MetricName, Reduce, TaskKind};
 
 use super::{
     Canvas, describe_oversubscription, describe_whiskers, metric_panel,
@@ -69,9 +69,14 @@ fn finding(group: &Group<'_>, settings: &[SettingResult<'_, '_>]) -> Option<Stri
             Efficiency::Oversubscribed => None,
         });
     let (devices, share, setting) = shares.max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
-    let algorithm = setting.row().axis(Axis::ReduceAlgorithm);
+    let row = setting.row();
+    // A parameter server has no algorithm.
+    let reduction = match row.cell.setting.reduce() {
+        Reduce::AllReduce => row.axis(Axis::ReduceAlgorithm),
+        Reduce::ParameterServer | Reduce::ParameterServerAsync => row.axis(Axis::Reduce),
+    };
     Some(format!(
-        "{devices} devices train {} as fast as one ({algorithm}): {:.0} % efficiency",
+        "{devices} devices train {} as fast as one ({reduction}): {:.0} % efficiency",
         units::times(share * f64::from(devices)),
         100.0 * share
     ))
