@@ -1,8 +1,10 @@
 //! Error of summed gradients over the number of devices, with a panel per format of the reduction.
 //!
-//! Theory: each addition adds a relative error of at most the unit roundoff u of the format. The bound is proportional to the number of
-//! additions on the path of a value: N − 1 for a ring or a linear order, log2 N for a tree or recursive doubling. Rounding errors of random
-//! sign partly cancel, so that the error of a chain grows with √N instead of N.
+//! The error has two sources. Each rank first rounds its gradient to the format, which also loses small values to underflow in f16. Then each
+//! addition adds a relative error of at most the unit roundoff u of the format. The number of additions on the path of a value is N − 1 for
+//! a ring or a linear order, and log2 N for a tree or recursive doubling. The guides with √N and N are for orientation: a chain of additions
+//! whose rounding errors have random signs grows with √N, and one whose rounding errors have equal signs with N. They do not contain the
+//! rounding of the gradients, so they are not bounds of the error.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +77,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let formats = formats(&lines);
     let title = finding(&lines, &formats).unwrap_or_else(|| suite.info.title.clone());
     let subtitle = format!(
-        "{} · error of the summed gradients against float64 · grey: growth with N^½ and with N; dashed: unit roundoff u{}{}",
+        "{} · error of the sums against float64 · grey: growth with N^½ and N, for orientation; dashed: unit roundoff u{}{}",
         group.workload,
         if exact > 0 {
             "; at the lower edge: error 0"
@@ -104,7 +106,9 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     };
     let caption = format!(
         "Error of the summed gradients of {} ({}) by number of devices N, algorithm and format of the reduction, in the first optimizer step. \
-         The grey lines begin at the geometric mean of the errors with the fewest devices. A single addition has a relative error of at most u.\
+         The error includes rounding the gradient of each rank to the format; in f16, small values underflow. \
+         The grey lines show growth with the square root of N and with N, for orientation: they begin at the geometric mean of the errors \
+         with the fewest devices and are not bounds. A single addition has a relative error of at most u.\
          {}{} {}",
         group.workload,
         settings_of(known, settings.len()),
