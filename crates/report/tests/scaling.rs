@@ -4,9 +4,9 @@ use mantissa_core::{Axis, Cell, Metric, MetricName, Status};
 use mantissa_report::{Budget, Goal, Report, Run, figures, html, markdown, terminal_overview};
 
 use crate::{
-    advice::{add_five_processes, fired_rule, first_choice, first_workload, points_budget},
+    advice::{add_five_processes, fired_rule, first_choice, first_workload, points_budget, set_metric},
     comparisons::figure_and_svg,
-    support::{RunBuilder as _, cell, record, run, suite, train_metrics, workload},
+    support::{RunBuilder as _, cell, matmul, record, run, suite, train_metrics, workload},
 };
 
 /// Training with an effective batch size of 32: micro-batch, devices, threads per device, and seconds per step.
@@ -401,6 +401,66 @@ fn several_gpus_are_not_oversubscribed() {
     // The machine has two cores.
     assert_eq!(speed_up_of_four("cuda"), (Some(4.0), false));
     assert_eq!(speed_up_of_four("flex"), (None, true));
+}
+
+/// Returns the answer for kernels that run with these threads on a machine with two cores.
+fn kernel_answer(threads: [&str; 2], goal: Goal) -> String {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
+    for ((precision, flops, error), threads) in [("32-true", 1e9, 1e-7), ("bf16-true", 4e9, 2e-3)]
+        .iter()
+        .zip(threads)
+    {
+        let axes = [(Axis::Precision, *precision), (Axis::Threads, threads)];
+        let mut record = record(&cell("s", &matmul(), &axes), Status::Ok, None);
+        set_metric(&mut record, MetricName::FlopsPerSecond, *flops);
+        set_metric(&mut record, MetricName::RelativeError, *error);
+        set_metric(&mut record, MetricName::HostPeakBytes, 1e9);
+        run.add(record, None);
+    }
+    let budget = Budget {
+        minimise: goal,
+        ..Budget::default()
+    };
+    first_choice(&run, &budget).answer.join(" ")
+}
+
+#[test]
+fn fronts_of_kernels_do_not_contain_oversubscribed_speeds() {
+    for goal in [Goal::Time, Goal::Memory] {
+        assert_eq!(
+            kernel_answer(["3", "3"], goal),
+            "No setting is recommended: all have more threads than cores, so their times are not comparable."
+        );
+        let one = kernel_answer(["2", "3"], goal);
+        assert!(
+            one.contains("Pareto front") && !one.contains("bf16-true"),
+            "{one}"
+        );
+    }
+}
+
+#[test]
+fn energies_of_unequal_devices_are_not_called_oversubscribed() {
+    let answer = |devices: &str| {
+        let axes = [Axis::Precision, Axis::Devices];
+        let mut run = run(vec![suite("s", "S", &[], &axes)]);
+        for (precision, devices) in [("32-true", "4"), ("bf16-mixed", devices)] {
+            let axes = [(Axis::Precision, precision), (Axis::Devices, devices)];
+            add_five_processes(&mut run, &axes, 10.0, 20, 1e9);
+        }
+        for record in &mut run.records {
+            set_metric(record, MetricName::EnergyCounterJoules, 10.0);
+        }
+        let budget = Budget {
+            minimise: Goal::Energy,
+            ..points_budget(1.0)
+        };
+        first_choice(&run, &budget).answer.join(" ")
+    };
+    let reason = "all have more threads than cores";
+    assert!(answer("4").contains(reason));
+    // The energy of one process is not comparable with that of rank 0, but it has enough cores.
+    assert!(!answer("1").contains(reason), "{}", answer("1"));
 }
 
 /// Creates a run with large and small micro-batches of the same effective batch: on four devices, which are oversubscribed, and on two.

@@ -65,13 +65,14 @@ impl Choice<'_, '_> {
         only.filter(|_| finished.next().is_none())
     }
 
-    /// Returns `true` if no cost of the settings that finished is comparable, because all have more threads than cores.
-    pub fn is_oversubscribed(&self) -> bool {
+    /// Returns `true` if a cost depends on the speed and all settings that finished have more threads than cores, so that none of their costs
+    /// is comparable.
+    pub fn is_oversubscribed(&self, cost: MetricName) -> bool {
         let mut finished = self
             .assessed
             .iter()
             .filter(|one| one.candidate.failure().is_none());
-        finished.all(|one| !one.has_comparable_cost)
+        depends_on_speed(cost) && finished.all(|one| one.candidate.is_oversubscribed())
     }
 
     /// Returns the chosen setting.
@@ -412,11 +413,13 @@ fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usiz
     rivals.into_iter().zip(verdicts).collect()
 }
 
-/// Returns the Pareto front of speed and error among the settings that are otherwise within the budget, fastest first.
+/// Returns the Pareto front of speed and error among the settings that are otherwise within the budget, fastest first. Leaves out speeds of more
+/// threads than cores, which the budget accepts if it minimizes the memory.
 fn pareto_front(choice: &Choice<'_, '_>, metric: MetricName) -> Vec<usize> {
     let point = |one: &Assessed<'_, '_>| {
         let candidate = &one.candidate;
-        let speed = candidate.value(metric).filter(|_| one.is_within_budget());
+        let is_comparable = one.is_within_budget() && !candidate.is_oversubscribed();
+        let speed = candidate.value(metric).filter(|_| is_comparable);
         let error = candidate.maximum(MetricName::RelativeError);
         (
             speed.map_or(f64::NAN, |value| as_cost(metric, value)),

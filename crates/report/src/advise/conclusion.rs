@@ -148,7 +148,9 @@ fn of_choice<'g, 'a>(group: &Group<'_>, choice: &Choice<'g, 'a>) -> Concluded<'g
             (Conclusion::OnlyFinished, only.copied())
         }
         _ if launches::headline(group, &candidates).is_some() => (Conclusion::LaunchBound, None),
-        None if choice.is_oversubscribed() => (Conclusion::Oversubscribed, None),
+        None if choice.cost.is_some_and(|cost| choice.is_oversubscribed(cost)) => {
+            (Conclusion::Oversubscribed, None)
+        }
         None => (Conclusion::NoneWithinBudget, None),
         Some(one) => (of_chosen(choice, one), chosen),
     };

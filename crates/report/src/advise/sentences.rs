@@ -43,9 +43,8 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
     let Some(cost) = choice.cost else {
         return vec![cost_not_recorded(group, budget.minimise)];
     };
-    if choice.is_oversubscribed() {
-        let conclusion = Conclusion::Oversubscribed;
-        return vec![format!("{}{}.", conclusion.text(""), conclusion.reason())];
+    if choice.is_oversubscribed(cost) {
+        return vec![all_oversubscribed()];
     }
     let mut sentences = match choice.chosen() {
         _ if !choice.is_quality_measured => unjudged(group, choice, budget.minimise),
@@ -66,6 +65,11 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
         sentences.extend(one_seed(group, choice));
     }
     sentences
+}
+
+fn all_oversubscribed() -> String {
+    let conclusion = Conclusion::Oversubscribed;
+    format!("{}{}.", conclusion.text(""), conclusion.reason())
 }
 
 fn is_kernel(group: &Group<'_>) -> bool {
@@ -434,6 +438,9 @@ fn describe_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
         )
     };
     let settings: Vec<String> = choice.front.iter().map(point).collect();
+    if choice.is_oversubscribed(group.speed) {
+        return vec![all_oversubscribed()];
+    }
     if settings.is_empty() {
         return vec!["No setting has both a speed and an error, so no setting is recommended.".to_owned()];
     }
