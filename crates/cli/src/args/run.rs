@@ -58,7 +58,8 @@ pub(crate) struct RunArguments {
     ///
     /// A cell with `devices=N` trains in N processes, which Open MPI's `mpirun` starts on this machine. Pass its path, its options or both, such
     /// as `--mpirun "mpirun --oversubscribe"` for more processes than cores. Pass the option again
-    /// to resume a run that was started with it. `--resume` also accepts it for a run that was started without it.
+    /// to resume a run that was started with it. `--resume` also accepts it if no cell with several devices has
+    /// finished without it.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) mpirun: Option<String>,
     /// Write to this run folder [default: reports/<UTC time>-<name>]

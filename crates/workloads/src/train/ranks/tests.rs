@@ -37,6 +37,14 @@ fn without_dropout(axes: &[(Axis, &str)], changes: Changes) -> (Cell, TrainTask)
     (cell, task)
 }
 
+/// Returns the results of a training without the warning that there are more threads than cores.
+fn comparable_results(trainer: Trainer<'_>) -> Results {
+    let mut results = training_results(trainer);
+    let events = &mut results.2;
+    events.retain(|event| !event.detail.contains("the ranks take turns"));
+    results
+}
+
 /// Trains on one rank of a group.
 fn train_rank(
     (cell, task): &(Cell, TrainTask),
@@ -51,12 +59,7 @@ fn train_rank(
     }
     trainer.ranks.agree(cell.id.as_str(), &data.source.hash).unwrap();
     trainer.run(data, &mut ByteCountObserver).unwrap();
-    let mut results = training_results(trainer);
-    // The threads of the tests are more than the cores.
-    results
-        .2
-        .retain(|event| !event.detail.contains("the ranks take turns"));
-    results
+    comparable_results(trainer)
 }
 
 /// Trains on several ranks, and checks that all of them have the same results.
@@ -182,10 +185,7 @@ fn train_asynchronously(
         }
         trainer.run(data, &mut ByteCountObserver).unwrap();
         let staleness = std::mem::take(&mut trainer.log.samples.staleness);
-        let mut results = training_results(trainer);
-        results
-            .2
-            .retain(|event| !event.detail.contains("the ranks take turns"));
+        let results = comparable_results(trainer);
         (results, staleness)
     });
     let server = results.remove(0);
@@ -450,10 +450,7 @@ fn the_check_measures_the_error_of_the_reduction_and_does_not_change_the_trainin
             assert!(event.detail.contains("linear"), "{}", event.detail);
             trainer.start_over(&crate::Inputs::default()).unwrap();
             trainer.run(&data, &mut ByteCountObserver).unwrap();
-            let mut results = training_results(trainer);
-            results
-                .2
-                .retain(|event| !event.detail.contains("the ranks take turns"));
+            let results = comparable_results(trainer);
             (accuracy.relative_error, results)
         });
         let unchecked = train_on_ranks(3, &axes[1..], &data, Changes::default());
