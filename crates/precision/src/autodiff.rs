@@ -16,6 +16,7 @@ use burn::{
     tensor::{FloatDType, Shape},
 };
 use mantissa_core::{Gelu, Layout};
+use mantissa_cpu_kernels::DropoutMask;
 
 use crate::{Convolution, MatmulMode, Pass, attention, backend::PrecisionBackend};
 
@@ -299,6 +300,17 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
             output,
             |_| hidden,
             |hidden, grad| [B::masked_fill(grad, hidden, 0.0)],
+        )
+    }
+
+    fn zero_dropped(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        let nodes = [tensor.node()];
+        let output = B::zero_dropped(tensor.into_primitive(), mask);
+        record_step::<B, C, _, 1>(
+            nodes,
+            output,
+            |_| mask,
+            |mask, grad| [B::zero_dropped(grad, mask)],
         )
     }
 

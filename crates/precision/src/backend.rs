@@ -10,7 +10,7 @@ use burn::{
     tensor::{DType, FloatDType, IndexingUpdateOp, Shape},
 };
 use mantissa_core::{Gelu, Layout};
-use mantissa_cpu_kernels::AdamRates;
+use mantissa_cpu_kernels::{AdamRates, DropoutMask};
 
 #[cfg(feature = "cubecl")]
 use crate::output_shapes::{attention_shape, product_shape};
@@ -187,6 +187,10 @@ pub trait PrecisionBackend: Backend {
     fn masked_fill(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         Self::float_mask_fill(tensor, hidden, value.into())
     }
+
+    /// Replaces the elements that `mask` drops by 0.
+    #[fusion(dtype = tensor, shape = tensor)]
+    fn zero_dropped(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
     /// Computes softmax over the last dimension.
     #[fusion(default)]

@@ -311,7 +311,7 @@ impl Checker<'_> {
         let parts = [queries, keys, values.clone()].map(|part| self.upload(part, shape));
         let compute = self.compute.with_attention(Attention::Fused);
         let padding = Tensor::<2, Bool>::full([n, sequence], false, self.device);
-        let result = download(compute.attention(parts, &AttentionMask::padded(&padding), 0.0))?;
+        let result = download(compute.attention(parts, &AttentionMask::padded(&padding), None))?;
         let expected: Vec<f64> = (0..matrices * sequence)
             .flat_map(|at| {
                 let (matrix, query) = (at / sequence, at % sequence);

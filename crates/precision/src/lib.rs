@@ -87,6 +87,7 @@ mod convolution;
 mod cube;
 mod cublas;
 pub mod device;
+mod dropout;
 mod dtypes;
 mod flex;
 mod gradient;
@@ -112,7 +113,7 @@ pub use mantissa_core::{
     Accumulator, Attention, BatchNormMomentum, Format, Gelu, Layout, LearningRateScaling,
     LearningRateSchedule, MatmulPrecision, OptimizerKind, Precision, Requested, Setting, Updates, Values,
 };
-pub use mantissa_cpu_kernels::AdamRates;
+pub use mantissa_cpu_kernels::{AdamRates, DropoutMask};
 
 pub use attention_mask::AttentionMask;
 pub use backend::PrecisionBackend;
@@ -123,6 +124,7 @@ pub use compute::Compute;
 pub use convolution::{Convolution, Pass};
 pub use cublas::{CublasMatmul, CublasOperands};
 pub use device::{AllocatorUsage, allocator_usage, submit};
+pub use dropout::{Dropout, DropoutMasks};
 pub use dtypes::dtype;
 pub use gradient::GradientSum;
 pub use launched_kernels::without_recording;

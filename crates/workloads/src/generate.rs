@@ -200,7 +200,7 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
         let stage = Stage::Testing(self.running);
         let pass = self.model.pass(&self.parameters, &self.compute, stage);
         let pass = pass.with_cache(cache).with_head(self.head.as_ref());
-        self.model.forward(&pass, &input, |_| ())
+        self.model.forward(&pass, &input)
     }
 }
 

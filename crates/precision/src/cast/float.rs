@@ -33,7 +33,7 @@ fn clamp_to_finite(value: ScalarIr, format: DType) -> Scalar {
     }
 }
 
-impl Replay {
+impl Replay<'_> {
     /// Casts the inputs of an operation of this class.
     pub(super) fn cast<const N: usize>(
         &self,

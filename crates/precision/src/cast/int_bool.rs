@@ -14,7 +14,7 @@ use burn::{
 
 use super::replay::Replay;
 
-impl Replay {
+impl Replay<'_> {
     fn apply_binary(
         &mut self,
         BinaryOpIr { lhs, rhs, out }: &BinaryOpIr,

@@ -18,7 +18,7 @@ use super::{
     rounding::{compute_wide, round_to},
 };
 use crate::{
-    AttentionMask, Compute, attention,
+    AttentionMask, Compute, Dropout, attention,
     autocast::OpClass,
     backend::PrecisionBackend,
     dtypes::intermediate_dtype,
@@ -174,16 +174,19 @@ fn sigmoid(input: DispatchTensor) -> DispatchTensor {
     Dispatch::float_recip(denominator)
 }
 
-impl Replay {
+impl Replay<'_> {
     fn take_optional(&mut self, tensor: Option<&TensorIr>) -> Option<DispatchTensor> {
         tensor.map(|tensor| self.take(tensor))
     }
 
     /// Runs [`Compute::dropout`].
     pub(super) fn dropout(&mut self, operation: &CustomOpIr) {
-        let rate = operation.scalars[0].elem();
+        let dropout = Dropout {
+            share: operation.scalars[0].elem(),
+            masks: self.masks,
+        };
         let input = tensor_of::<1>(self.take(&operation.inputs[0]));
-        let output = self.compute.dropout(input, rate);
+        let output = self.compute.dropout(input, dropout);
         self.put(&operation.outputs[0], primitive(output));
     }
 

@@ -23,7 +23,7 @@ use burn::tensor::{Device, Tensor};
 
 pub use record::{Constants, Recorder};
 
-use crate::Compute;
+use crate::{Compute, DropoutMasks};
 
 /// Runner for burn modules that executes every operation in the format defined by [autocast](crate::autocast).
 ///
@@ -58,17 +58,19 @@ use crate::Compute;
 ///
 /// Each run records the module again, which takes time on the host but not on the device.
 #[derive(Debug, Clone, Copy)]
-pub struct Autocast {
+pub struct Autocast<'a> {
     compute: Compute,
     trains: bool,
+    masks: Option<&'a DropoutMasks>,
 }
 
-impl Autocast {
+impl<'a> Autocast<'a> {
     /// Creates a runner with the operations of `compute`. The module is not in training mode.
     pub fn new(compute: Compute) -> Self {
         Self {
             compute,
             trains: false,
+            masks: None,
         }
     }
 
@@ -76,6 +78,15 @@ impl Autocast {
     #[must_use]
     pub fn training(self, trains: bool) -> Self {
         Self { trains, ..self }
+    }
+
+    /// Sets the masks of dropout layers. Without them, masks are drawn from the random generator of the device.
+    #[must_use]
+    pub fn with_dropout_masks(self, masks: &'a DropoutMasks) -> Self {
+        Self {
+            masks: Some(masks),
+            ..self
+        }
     }
 
     /// Records `work` and computes its output on `device`. Existing tensors, such as parameters, enter through the
@@ -89,6 +100,6 @@ impl Autocast {
         work: impl FnOnce(&Recorder) -> Tensor<D>,
     ) -> Tensor<D> {
         let recording = record::record(self.trains, work);
-        Tensor::from_dispatch(replay::replay(recording, self.compute, device))
+        Tensor::from_dispatch(replay::replay(recording, (self.compute, self.masks), device))
     }
 }

@@ -22,13 +22,14 @@ use super::{
     rounding::round_to,
 };
 use crate::{
-    Compute,
+    Compute, DropoutMasks,
     dtypes::{dtype, intermediate_dtype},
 };
 
 /// State of the execution of a recording.
-pub(super) struct Replay {
+pub(super) struct Replay<'a> {
     pub compute: Compute,
+    pub masks: Option<&'a DropoutMasks>,
     /// Device on which new tensors are created. It has no autodiff, since new tensors are constants.
     pub device: Device,
     values: BTreeMap<TensorId, TensorData>,
@@ -42,7 +43,11 @@ pub(super) struct Replay {
 }
 
 /// Computes the output of a recording on `device`.
-pub(super) fn replay(recording: Recording, compute: Compute, device: &Device) -> DispatchTensor {
+pub(super) fn replay(
+    recording: Recording,
+    (compute, masks): (Compute, Option<&DropoutMasks>),
+    device: &Device,
+) -> DispatchTensor {
     let Recording {
         operations,
         values,
@@ -57,6 +62,7 @@ pub(super) fn replay(recording: Recording, compute: Compute, device: &Device) ->
     let operations = layer_matching::match_layers(operations, &values, output);
     let mut replay = Replay {
         compute,
+        masks,
         device: device.clone().without_autodiff(),
         values,
         tensors: entered.into_iter().collect(),
@@ -98,7 +104,7 @@ fn has_output_in(operation: &OperationIr, range: &Range<TensorId>) -> bool {
     operation.outputs().any(|tensor| range.contains(&tensor.id))
 }
 
-impl Replay {
+impl Replay<'_> {
     /// Loads the cached tensors of a module. Returns true if they are not cached and have to be computed.
     fn load_constants(
         &mut self,

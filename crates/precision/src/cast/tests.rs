@@ -13,7 +13,7 @@ use burn::{
 };
 
 use super::*;
-use crate::{AttentionMask, Precision};
+use crate::{AttentionMask, Dropout, Precision};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -287,7 +287,7 @@ fn attention_matches_compute_and_is_zero_without_visible_keys() {
             let [query, key, value] = parts.clone().map(|part| recorder.enter(part));
             attention(query, key, value, None, None, options)
         });
-        let ours = compute.attention(parts.clone(), &AttentionMask::causal(4, 4, &device), 0.0);
+        let ours = compute.attention(parts.clone(), &AttentionMask::causal(4, 4, &device), None);
         assert_eq!(bits(theirs), bits(ours), "{precision} {trains}");
         let without_keys = autocast.run(&device, |recorder| {
             let all = Tensor::<4, Bool>::full([2, 3, 4, 4], true, recorder.device());
@@ -381,17 +381,34 @@ fn dropout_matches_compute_and_is_the_identity_in_evaluation() {
     for precision in [Precision::True32, Precision::MixedBf16, Precision::TrueBf16] {
         let compute = Compute::from(precision);
         let x = compute.operand(Tensor::<3>::ones([4, 8, 16], &device));
-        let dropped = |trains| {
+        let masks = || DropoutMasks::new(11, 7, 4);
+        let dropped = |autocast: Autocast<'_>| {
             device.seed(11);
-            Autocast::new(compute).training(trains).run(&device, |recorder| {
+            autocast.run(&device, |recorder| {
                 DropoutConfig::new(0.3).init().forward(recorder.enter(x.clone()))
             })
         };
-        let theirs = bits(dropped(true));
-        device.seed(11);
-        assert_eq!(theirs, bits(compute.dropout(x.clone(), 0.3)), "{precision}");
-        assert!(theirs.1.contains(&0.0) && theirs.1.iter().any(|value| *value > 1.0));
-        assert_eq!(bits(dropped(false)), bits(x), "{precision}");
+        let autocast = Autocast::new(compute);
+        for masks in [Some(masks()), None] {
+            let theirs = match &masks {
+                Some(masks) => dropped(autocast.training(true).with_dropout_masks(masks)),
+                None => dropped(autocast.training(true)),
+            };
+            let theirs = bits(theirs);
+            masks.iter().for_each(|masks| masks.start_segment(0));
+            device.seed(11);
+            let dropout = Dropout {
+                share: 0.3,
+                masks: masks.as_ref(),
+            };
+            assert_eq!(theirs, bits(compute.dropout(x.clone(), dropout)), "{precision}");
+            assert!(theirs.1.contains(&0.0) && theirs.1.iter().any(|value| *value > 1.0));
+        }
+        assert_eq!(
+            bits(dropped(autocast.with_dropout_masks(&masks()))),
+            bits(x),
+            "{precision}"
+        );
     }
 }
 

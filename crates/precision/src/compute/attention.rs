@@ -9,6 +9,7 @@ use crate::{
     attention_mask::AttentionMask,
     autocast::Operation,
     backend::PrecisionBackend,
+    dropout::Dropout,
     rotation::Rotation,
     tensor_ops::{primitive, round, tensor_of, wide},
 };
@@ -24,12 +25,12 @@ impl Compute {
         &self,
         [query, key, value]: [Tensor<4>; 3],
         mask: &AttentionMask,
-        dropout: f64,
+        dropout: Option<Dropout<'_>>,
     ) -> Tensor<4> {
         let [n, heads, queries, width] = query.dims();
         let [_, shared, keys, _] = key.dims();
         if self.attention == Attention::Fused {
-            assert_eq!(dropout, 0.0, "fused attention does not support dropout");
+            assert!(dropout.is_none(), "fused attention does not support dropout");
             assert!(mask.bias().is_none(), "fused attention does not support a bias");
             let hidden = mask.hidden([n, heads, queries, keys], &query.device());
             let [key, value] = [key, value].map(|part| repeat_for_heads(part, heads));
@@ -66,7 +67,11 @@ impl Compute {
         } else {
             scores
         };
-        let weights = self.dropout(self.softmax(scores), dropout);
+        let weights = self.softmax(scores);
+        let weights = match dropout {
+            Some(dropout) => self.dropout(weights, dropout),
+            None => weights,
+        };
         self.matmul(group_queries(weights), value)
             .reshape([n, heads, queries, width])
     }

@@ -10,6 +10,7 @@ use super::Compute;
 use crate::{
     autocast::Operation,
     backend::PrecisionBackend,
+    dropout::Dropout,
     tensor_ops::{primitive, round, tensor_of, times, wide},
 };
 
@@ -38,17 +39,23 @@ impl Compute {
         self.round_to_emulated(round(output, dtype))
     }
 
-    /// Zeroes elements at random with probability `share` and scales up the others. The mask is drawn in f32 in every setting:
-    /// settings with the same seed drop the same elements.
-    pub fn dropout<const D: usize>(&self, input: Tensor<D>, share: f64) -> Tensor<D> {
-        if share == 0.0 {
+    /// Zeroes elements at random and scales up the others. The masks do not depend on the setting: settings with the same seed drop the same
+    /// elements. The elements of `input` are stored example by example.
+    pub fn dropout<const D: usize>(&self, input: Tensor<D>, dropout: Dropout<'_>) -> Tensor<D> {
+        if dropout.share == 0.0 {
             return input;
         }
         let [input] = self.cast(Operation::Dropout, [input]);
-        let keep = 1.0 - share;
-        let options = (&input.device(), DType::F32);
-        let mask = Tensor::<D>::random(input.shape(), Distribution::Bernoulli(keep), options);
-        times(input, 1.0 / keep).mask_fill(mask.equal_elem(0.0), 0.0)
+        let keep = 1.0 - dropout.share;
+        let scaled = times(input, 1.0 / keep);
+        match dropout.masks {
+            Some(masks) => tensor_of(Dispatch::zero_dropped(primitive(scaled), masks.next(keep))),
+            None => {
+                let options = (&scaled.device(), DType::F32);
+                let mask = Tensor::<D>::random(scaled.shape(), Distribution::Bernoulli(keep), options);
+                scaled.mask_fill(mask.equal_elem(0.0), 0.0)
+            }
+        }
     }
 
     /// Adds two tensors.

@@ -4,6 +4,7 @@ mod attention;
 mod autotune;
 mod candidates;
 mod convolution;
+mod dropout;
 mod gelu;
 pub(crate) mod kernel_allowlist;
 mod launch;
@@ -17,6 +18,7 @@ use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn_cubecl::{CubeBackend, CubeDevice};
 use cubecl::ir::{ElemType, FloatKind};
 use mantissa_core::Layout;
+use mantissa_cpu_kernels::DropoutMask;
 
 use crate::{Convolution, MatmulMode, backend::PrecisionBackend};
 
@@ -72,6 +74,10 @@ impl PrecisionBackend for CubeBackend {
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
         rounding::round_to_layout(tensor, layout)
+    }
+
+    fn zero_dropped(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        dropout::zero_dropped(tensor, mask)
     }
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {

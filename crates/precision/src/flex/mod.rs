@@ -13,7 +13,7 @@ use burn::{
 };
 use burn_flex::Flex;
 use mantissa_core::{Gelu, Layout};
-use mantissa_cpu_kernels::{self as kernels, AdamRates};
+use mantissa_cpu_kernels::{self as kernels, AdamRates, DropoutMask};
 
 use crate::{
     Convolution, MatmulMode,
@@ -108,6 +108,10 @@ impl PrecisionBackend for Flex {
 
     fn masked_fill(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         kernels::masked_fill(tensor, hidden, value)
+    }
+
+    fn zero_dropped(tensor: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        kernels::zero_dropped(tensor, mask)
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

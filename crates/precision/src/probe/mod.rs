@@ -198,7 +198,7 @@ fn observe_attention(compute: Compute, device: &Device) -> Result<Observation, S
             upload(|head| head.keys.clone()),
             upload(|head| head.values.clone()),
         ];
-        let output = download(compute.attention(parts, &AttentionMask::unmasked(), 0.0))?;
+        let output = download(compute.attention(parts, &AttentionMask::unmasked(), None))?;
         let first_rows = output
             .chunks_exact(SHAPE[0] * SHAPE[1])
             .flat_map(|head| &head[..SHAPE[1]]);

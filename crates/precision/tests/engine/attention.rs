@@ -39,7 +39,7 @@ fn outputs_and_gradients(device: &Device, precision: Precision, dtype: DType) ->
         let output = compute(precision).with_attention(attention).attention(
             parts.clone(),
             &AttentionMask::padded(&padding),
-            0.0,
+            None,
         );
         let grads = (output.clone() * upload(3).cast(output.dtype())).sum().backward();
         let list = |tensor: Tensor<4>| tensor.into_data().iter::<f64>().collect::<Vec<f64>>();

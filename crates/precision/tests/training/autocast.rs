@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt::Write};
 use burn::tensor::{DType, Device, Int, Tensor};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
 use mantissa_precision::{
-    AttentionMask, Compute,
+    AttentionMask, Compute, Dropout, DropoutMasks,
     autocast::{OPERATIONS, OpClass},
 };
 use serde_json::Value;
@@ -70,7 +70,7 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         "attention" => {
             let compute = compute.with_attention(Attention::Fused);
             let parts = [images(0), images(1), images(2)];
-            compute.attention(parts, &AttentionMask::unmasked(), 0.0).dtype()
+            compute.attention(parts, &AttentionMask::unmasked(), None).dtype()
         }
         "softmax" => compute.softmax(matrix(0)).dtype(),
         "layer_norm" => compute.layer_norm(matrix(0), row(), row(), 1e-5).dtype(),
@@ -83,7 +83,13 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         "mul" => compute.mul(matrix(0), matrix(1)).dtype(),
         "gelu" => compute.gelu(matrix(0)).dtype(),
         "silu" => compute.silu(matrix(0)).dtype(),
-        "dropout" => compute.dropout(matrix(0), 0.1).dtype(),
+        "dropout" => {
+            let dropout = Dropout {
+                share: 0.1,
+                masks: Some(&DropoutMasks::new(1, 0, 4)),
+            };
+            compute.dropout(matrix(0), dropout).dtype()
+        }
         "batch_norm" => {
             let channels = || Tensor::<1>::ones([2], (&device, DType::F32));
             let (output, batch) = compute.batch_norm_training(images(0), channels(), channels(), 1e-5);

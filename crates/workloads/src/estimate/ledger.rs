@@ -176,12 +176,11 @@ impl SavedTensors {
         self.tensor(query.values, format)
     }
 
-    /// Adds dropout, which saves its mask.
+    /// Adds dropout. The backward pass computes the mask again.
     pub(super) fn dropout(&mut self, input: SavedTensor, share: f64) -> SavedTensor {
         if share == 0.0 {
             return input;
         }
-        self.mask(input.values);
         self.like(input)
     }
 

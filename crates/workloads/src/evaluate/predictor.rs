@@ -51,7 +51,7 @@ impl<'a, M: Network> Predictor<'a, M> {
         let pass = self
             .model
             .pass(&self.parameters, &self.compute, Stage::Testing(self.running));
-        let logits = self.model.forward(&pass, &input, |_| ());
+        let logits = self.model.forward(&pass, &input);
         let predicted = read(logits.clone().argmax(1))?;
         let window = begun..Instant::now();
         // Read the allocator while the logits are still in memory.

@@ -60,7 +60,7 @@ impl OnBurn<4> for Attention {
     }
 
     fn launch(&self, operands: &Self::OnDevice, compute: &Compute) -> Tensor<4> {
-        compute.attention(operands.clone(), &AttentionMask::unmasked(), 0.0)
+        compute.attention(operands.clone(), &AttentionMask::unmasked(), None)
     }
 }
 

@@ -125,10 +125,6 @@ impl Network for Bert {
             .any(|other| name.contains(other))
     }
 
-    fn has_dropout(&self) -> bool {
-        self.size.hidden_dropout_prob > 0.0 || self.size.attention_probs_dropout_prob > 0.0
-    }
-
     fn attention_layers(&self) -> Vec<String> {
         let attention = |layer| format!("{}.attention", layer_name(layer));
         (0..self.size.num_hidden_layers).map(attention).collect()

@@ -104,10 +104,6 @@ impl Network for Bloom {
             .any(|other| name.contains(other))
     }
 
-    fn has_dropout(&self) -> bool {
-        self.size.hidden_dropout > 0.0 || self.size.attention_dropout > 0.0
-    }
-
     fn attention_layers(&self) -> Vec<String> {
         let layers = (0..self.size.n_layer).map(layer_name);
         layers.map(|layer| attention_name(&layer)).collect()

@@ -124,13 +124,6 @@ impl Network for DistilBert {
             .any(|other| name.contains(other))
     }
 
-    fn has_dropout(&self) -> bool {
-        let size = &self.size;
-        [size.dropout, size.attention_dropout, size.seq_classif_dropout]
-            .iter()
-            .any(|share| *share > 0.0)
-    }
-
     fn attention_layers(&self) -> Vec<String> {
         let attention = |layer| format!("{}.attention", layer_name(layer));
         (0..self.size.n_layers).map(attention).collect()

@@ -102,13 +102,6 @@ impl Network for Gpt2 {
         ![EMBEDDINGS, POSITIONS].contains(&name) && !name.contains(".ln_")
     }
 
-    fn has_dropout(&self) -> bool {
-        let size = &self.size;
-        [size.embd_pdrop, size.attn_pdrop, size.resid_pdrop]
-            .iter()
-            .any(|share| *share > 0.0)
-    }
-
     fn attention_layers(&self) -> Vec<String> {
         let layers = (0..self.size.n_layer).map(layer_name);
         layers.map(|layer| attention_name(&layer)).collect()

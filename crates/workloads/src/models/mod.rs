@@ -75,8 +75,8 @@ pub(crate) trait Network: Clone {
         vec![]
     }
 
-    /// Returns true if the model applies dropout in training.
-    fn has_dropout(&self) -> bool {
+    /// Returns true if the model may draw from the random generator of the device.
+    fn may_draw_random_numbers(&self) -> bool {
         false
     }
 
@@ -185,16 +185,15 @@ pub(crate) trait Network: Clone {
         Pass::new(parameters, compute, self.f32_layers(), stage)
     }
 
-    /// Computes logits `[labels, classes]`. Dropout in training uses the backend's random generator. Calls `before` with the index of each
-    /// segment before computing the segment, and with the number of segments before computing the head.
-    fn forward(&self, pass: &Pass<'_>, input: &Self::Input, mut before: impl FnMut(u32)) -> Tensor<2> {
-        before(0);
+    /// Computes logits `[labels, classes]`.
+    fn forward(&self, pass: &Pass<'_>, input: &Self::Input) -> Tensor<2> {
+        pass.start_segment(0);
         let mut hidden = self.segment(pass, 0, input, None);
         for segment in 1..self.segments() {
-            before(segment);
+            pass.start_segment(segment);
             hidden = self.segment(pass, segment, input, Some(hidden));
         }
-        before(self.segments());
+        pass.start_segment(self.segments());
         self.head(pass, hidden, input)
     }
 }

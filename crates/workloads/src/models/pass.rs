@@ -3,7 +3,9 @@
 use std::cell::{OnceCell, RefCell};
 
 use burn::tensor::{Bool, Int, Tensor};
-use mantissa_precision::{AttentionMask, Compute, Moments, Rotation, Tracked, transpose_heads};
+use mantissa_precision::{
+    AttentionMask, Compute, Dropout, DropoutMasks, Moments, Rotation, Tracked, transpose_heads,
+};
 
 use super::{F32Layers, KvCache};
 
@@ -16,7 +18,7 @@ pub(crate) type Norms = Vec<(String, Moments)>;
 /// Stage of a pass, which determines dropout and the statistics of batch norms.
 pub(crate) enum Stage<'a> {
     /// Dropout is active. Batches are normalized by their own moments, which are recorded.
-    Training(&'a RefCell<Norms>),
+    Training(&'a RefCell<Norms>, &'a DropoutMasks),
     /// No dropout. Batches are normalized by their own moments.
     Observing,
     /// No dropout. Batches are normalized by running statistics.
@@ -111,21 +113,36 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns true in training.
-    pub(crate) fn is_training(&self) -> bool {
-        matches!(self.stage, Stage::Training(_))
-    }
-
-    /// Returns the dropout probability `share` in training, otherwise 0.
-    pub(super) fn dropout_probability(&self, share: f64) -> f64 {
+    /// Returns the dropout masks in training, otherwise `None`.
+    pub(crate) fn dropout_masks(&self) -> Option<&'a DropoutMasks> {
         match self.stage {
-            Stage::Training(_) => share,
-            Stage::Observing | Stage::Testing(_) => 0.0,
+            Stage::Training(_, masks) => Some(masks),
+            Stage::Observing | Stage::Testing(_) => None,
         }
     }
 
+    /// Starts a segment of the model, or the head, whose number is that of the segments. Each has its own dropout masks, so that a
+    /// recomputation of a checkpointed segment has the same masks.
+    pub(crate) fn start_segment(&self, segment: u32) {
+        if let Some(masks) = self.dropout_masks() {
+            masks.start_segment(segment);
+        }
+    }
+
+    /// Returns the dropout of a layer, or `None` if it does not drop elements in this stage.
+    fn active_dropout(&self, share: f64) -> Option<Dropout<'a>> {
+        let masks = self.dropout_masks().filter(|_| share > 0.0);
+        masks.map(|masks| Dropout {
+            share,
+            masks: Some(masks),
+        })
+    }
+
     pub(super) fn dropout<const D: usize>(&self, input: Tensor<D>, share: f64) -> Tensor<D> {
-        self.compute.dropout(input, self.dropout_probability(share))
+        match self.active_dropout(share) {
+            Some(dropout) => self.compute.dropout(input, dropout),
+            None => input,
+        }
     }
 
     /// Applies a linear layer with a bias.
@@ -178,7 +195,7 @@ impl<'a> Pass<'a> {
         let mixed = self.matmul_compute(name).attention(
             parts,
             &AttentionMask::padded(padding),
-            self.dropout_probability(dropout),
+            self.active_dropout(dropout),
         );
         concat_heads(self.record(name, mixed))
     }
@@ -207,7 +224,7 @@ impl<'a> Pass<'a> {
         let parts = [query, key, value];
         let mixed = self
             .matmul_compute(name)
-            .attention(parts, mask, self.dropout_probability(dropout));
+            .attention(parts, mask, self.active_dropout(dropout));
         concat_heads(self.record(name, mixed))
     }
 
@@ -267,7 +284,7 @@ impl<'a> Pass<'a> {
                     .unwrap_or_else(|| panic!("missing running statistics of `{name}`"));
                 self.compute.batch_norm(images, scale, shift, running, epsilon)
             }
-            Stage::Training(recorded) => {
+            Stage::Training(recorded, _) => {
                 let (normal, moments) = self.compute.batch_norm_training(images, scale, shift, epsilon);
                 recorded.borrow_mut().push((name.to_owned(), moments));
                 normal

@@ -106,13 +106,6 @@ impl Network for Vit {
         ![CLASS_TOKEN, POSITIONS].contains(&name) && !name.contains("layernorm")
     }
 
-    fn has_dropout(&self) -> bool {
-        let size = &self.size;
-        [size.hidden_dropout_prob, size.attention_probs_dropout_prob]
-            .iter()
-            .any(|share| *share > 0.0)
-    }
-
     fn attention_layers(&self) -> Vec<String> {
         (0..self.size.num_hidden_layers)
             .map(|layer| attention_name(&layer_name(layer)))

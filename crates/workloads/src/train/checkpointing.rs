@@ -30,11 +30,11 @@ pub(super) fn forward<M: Network>(
     let model = &trainer.model;
     let (input, _) = upload::<M>(batch, trainer.device);
     let parameters = working.freeze();
-    let recorded = RefCell::default();
-    let pass = model.pass(&parameters, &trainer.compute, Stage::Training(&recorded));
+    let (recorded, masks) = (RefCell::default(), trainer.dropout_masks(batch));
+    let pass = model.pass(&parameters, &trainer.compute, Stage::Training(&recorded, &masks));
     let mut hidden: Vec<Tensor<2>> = vec![];
     for segment in 0..model.segments() {
-        trainer.seed_dropout(segment);
+        pass.start_segment(segment);
         hidden.push(model.segment(&pass, segment, &input, hidden.last().cloned()));
     }
     SavedActivations {
@@ -55,13 +55,13 @@ pub(super) fn backward<M: Network>(
     let (model, compute) = (&trainer.model, &trainer.compute);
     let SavedActivations { mut hidden, moments } = saved;
     // Ignored: the recomputation records the same moments again.
-    let recorded = RefCell::default();
+    let (recorded, masks) = (RefCell::default(), trainer.dropout_masks(batch));
     // The head is computed here for the first time, with a graph.
     let (input, labels) = upload::<M>(batch, trainer.device);
     let tracked = working.track();
-    let pass = model.pass(&tracked, compute, Stage::Training(&recorded));
+    let pass = model.pass(&tracked, compute, Stage::Training(&recorded, &masks));
     let last = Tensor::from_inner(hidden.pop().expect("every model has a segment")).require_grad();
-    trainer.seed_dropout(model.segments());
+    pass.start_segment(model.segments());
     let loss = trainer.loss_from_logits(model.head(&pass, last.clone(), &input), labels, moments);
     let mut grads = loss.summed.clone().mul_scalar(factor).backward();
     sum.collect(&mut grads, &tracked);
@@ -71,11 +71,11 @@ pub(super) fn backward<M: Network>(
 
     for segment in (0..model.segments()).rev() {
         let tracked = working.track();
-        let pass = model.pass(&tracked, compute, Stage::Training(&recorded));
+        let pass = model.pass(&tracked, compute, Stage::Training(&recorded, &masks));
         let before = hidden
             .pop()
             .map(|hidden| Tensor::from_inner(hidden).require_grad());
-        trainer.seed_dropout(segment);
+        pass.start_segment(segment);
         let after = model.segment(&pass, segment, &input, before.clone());
         // The gradient of this sum with respect to the segment's output equals `output_gradient` exactly.
         let mut grads = (after * output_gradient.clone()).sum().backward();

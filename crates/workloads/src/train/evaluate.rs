@@ -58,7 +58,6 @@ mod tests {
         (train, epochs, learning_rate): (u32, u32, f64),
         inputs: Inputs,
     ) -> Outcome {
-        let _lock = crate::train::testing::lock_generator();
         let (_, task) = crate::train::testing::cell(&[], false);
         let task = TrainTask {
             model,

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use mantissa_precision::{Compute, Moments, ParameterSet, Tracked, submit};
+use mantissa_precision::{Compute, DropoutMasks, Moments, ParameterSet, Tracked, submit};
 
 use super::trainer::Trainer;
 use crate::{
@@ -35,12 +35,11 @@ impl<M: Network> Trainer<'_, M> {
         #[cfg(test)]
         super::warm_up::record_shape("trained", batch.labels().len());
         let (input, labels) = upload::<M>(batch, self.device);
-        let recorded = RefCell::default();
+        let (recorded, masks) = (RefCell::default(), self.dropout_masks(batch));
         let pass = self
             .model
-            .pass(parameters, &self.compute, Stage::Training(&recorded));
-        let seed_dropout = |segment| self.seed_dropout(segment);
-        let logits = self.model.forward(&pass, &input, seed_dropout);
+            .pass(parameters, &self.compute, Stage::Training(&recorded, &masks));
+        let logits = self.model.forward(&pass, &input);
         let recorded = recorded.into_inner().into_iter();
         let inner = |moments: Moments| Moments {
             mean: moments.mean.inner(),
@@ -71,16 +70,16 @@ impl<M: Network> Trainer<'_, M> {
         compute.cross_entropy_sum(logits, labels)
     }
 
-    /// Seeds the dropout masks of a segment. Each segment of each micro-batch has its own seed, so that the recomputation of a checkpointed segment
-    /// draws the same masks. Submits pending operations first, because they must draw their random numbers before the seed changes.
-    pub(super) fn seed_dropout(&self, segment: u32) {
-        if !self.model.has_dropout() {
-            return;
+    /// Returns the dropout masks of the next micro-batch. Also seeds the random generator of the device if the model may use it, so that a
+    /// recomputation draws the same numbers. Submits pending operations before, because they must draw their random numbers first.
+    pub(super) fn dropout_masks(&self, batch: &Batch<M>) -> DropoutMasks {
+        let (seed, first) = (self.cell.seed, self.next_example);
+        if self.model.may_draw_random_numbers() {
+            // Ignore an error, because reading the results of the step reports it again.
+            let _ = submit(self.device);
+            self.device.seed(stream_seed(seed, first));
         }
-        // Ignore an error, because reading the results of the step reports it again.
-        let _ = submit(self.device);
-        let number = (self.micro_batches << 16) + u64::from(segment);
-        self.device.seed(stream_seed(self.cell.seed, number));
+        DropoutMasks::new(seed, first, batch.examples())
     }
 
     /// Computes the logits of a micro-batch without dropout or graph. Returns the logits and the labels.
@@ -91,7 +90,7 @@ impl<M: Network> Trainer<'_, M> {
         let pass = self
             .model
             .pass(parameters, &self.compute, Stage::Testing(&self.running));
-        (self.model.forward(&pass, &input, |_| ()), labels)
+        (self.model.forward(&pass, &input), labels)
     }
 }
 

@@ -20,7 +20,7 @@ use mantissa_core::*;
 use mantissa_precision::GradientSum;
 use serde_json::Value;
 
-use super::{ranks::Ranks, testing::lock_generator, trainer::Trainer};
+use super::{ranks::Ranks, trainer::Trainer};
 use crate::{
     Inputs,
     data::TokenBatch,
@@ -138,7 +138,6 @@ fn with_rank<T>(
     rates: Rates,
     run: impl FnOnce(&mut Trainer) -> T,
 ) -> T {
-    let _lock = (rates.dropout > 0.0).then(lock_generator);
     let config = &golden["config"];
     let size = |key: &str| config[key].as_u64().unwrap() as u32;
     let of_model = DistilBertSize {

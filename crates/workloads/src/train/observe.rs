@@ -332,7 +332,6 @@ mod tests {
         task.observe_every = 1;
         change(&mut task);
         let mut trainer = trainer(&cell, &task, &data);
-        trainer.device.seed(cell.seed);
         train(&mut trainer, &data);
         let ranges = trainer.log.samples.ranges.iter();
         let mut total = RangeCounts::default();
@@ -361,7 +360,6 @@ mod tests {
             };
             let run = |task| {
                 let mut trainer = trainer(&cell, task, &data);
-                trainer.device.seed(cell.seed);
                 train(&mut trainer, &data);
                 trainer
             };

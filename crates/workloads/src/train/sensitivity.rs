@@ -224,7 +224,6 @@ mod tests {
         let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
         (task.epochs, task.learning_rate) = (6, 3e-3);
         let mut trained = trainer(&cell, &task, &data);
-        trained.device.seed(cell.seed);
         train(&mut trained, &data);
         run(&mut trained, &data.test);
     }

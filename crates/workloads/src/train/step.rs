@@ -36,24 +36,24 @@ impl<M: Network> Trainer<'_, M> {
     pub(super) fn step(&mut self, micro_batches: &[Batch<M>]) -> Result<StepResult, WorkloadError> {
         let labels = micro_batches.iter().map(|batch| batch.labels().len()).sum();
         let examples = micro_batches.iter().map(Labelled::examples).sum();
-        let [labels, examples, all_micro_batches] =
-            self.ranks.sum([labels, examples, micro_batches.len()])?;
+        let [labels, examples] = self.ranks.sum([labels, examples])?;
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
         #[cfg(test)]
         super::warm_up::record_step(micro_batches.len(), self.optimizer.state().next().is_some());
         let share = 1.0 / labels as f64;
-        let first = self.micro_batches;
-        let positions: Vec<usize> = (0..micro_batches.len())
-            .map(|index| self.ranks.position(index))
+        let first = self.next_example;
+        let batch = self.cell.setting.batch() as usize;
+        let offsets: Vec<usize> = (0..micro_batches.len())
+            .map(|index| self.ranks.position(index) * batch)
             .collect();
         let Accumulated {
             gradients,
             losses,
             hits,
         } = self.accumulate(micro_batches, share * scale, |index| {
-            first + positions[index] as u64
+            first + offsets[index] as u64
         });
-        self.micro_batches = first + all_micro_batches as u64;
+        self.next_example = first + examples as u64;
         let change = if self.ranks.has_server() {
             self.step_on_server(gradients)?
         } else {
@@ -76,13 +76,13 @@ impl<M: Network> Trainer<'_, M> {
         })
     }
 
-    /// Accumulates the gradients of `factor` times the summed losses of micro-batches. `number` returns the number of a micro-batch in the
-    /// training, on which its dropout masks depend.
+    /// Accumulates the gradients of `factor` times the summed losses of micro-batches. `first_example` returns the number of the
+    /// first example of a micro-batch in the training, on which the dropout masks depend.
     pub(super) fn accumulate(
         &mut self,
         micro_batches: &[Batch<M>],
         factor: f64,
-        number: impl Fn(usize) -> u64,
+        first_example: impl Fn(usize) -> u64,
     ) -> Accumulated {
         let mut sums = Accumulated {
             gradients: GradientSum::new(self.parameters.len()),
@@ -91,7 +91,7 @@ impl<M: Network> Trainer<'_, M> {
         };
         let working = self.working();
         for (index, batch) in micro_batches.iter().enumerate() {
-            self.micro_batches = number(index);
+            self.next_example = first_example(index);
             let loss = self.backward(&working, batch, factor, &mut sums.gradients);
             sums.losses.push(loss.summed.inner());
             sums.hits.push(loss.hits);

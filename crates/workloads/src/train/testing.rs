@@ -1,9 +1,6 @@
 //! Test helpers: a small model, synthetic reviews and a training of two epochs.
 
-use std::{
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
-    thread,
-};
+use std::{sync::LazyLock, thread};
 
 use burn::tensor::Device;
 use mantissa_collectives::ThreadGroup;
@@ -17,8 +14,6 @@ use crate::{
 };
 
 thread_local! {
-    /// True while a test of this thread holds the lock of the random generator.
-    static HOLDS_GENERATOR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     /// Number of casts of the weights on this thread.
     pub(super) static CASTS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
@@ -34,31 +29,8 @@ impl Observer for ByteCountObserver {
     }
 }
 
-/// Lock of the random generator, which all threads share on the CPU.
-pub(super) struct GeneratorLock(Option<MutexGuard<'static, ()>>);
-
-/// Waits until no other test of this process uses the random generator. A test may call this function more than once.
-pub(super) fn lock_generator() -> GeneratorLock {
-    static DRAWING: Mutex<()> = Mutex::new(());
-    let first = !HOLDS_GENERATOR.replace(true);
-    GeneratorLock(first.then(|| DRAWING.lock().unwrap_or_else(PoisonError::into_inner)))
-}
-
-impl Drop for GeneratorLock {
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            HOLDS_GENERATOR.set(false);
-        }
-    }
-}
-
-/// Returns data with these numbers of examples, and guards for the cache folder and the random generator.
-pub(super) fn data(
-    train: u32,
-    validation: u32,
-    test: u32,
-) -> (Dataset<Tokenized>, (tempfile::TempDir, GeneratorLock)) {
-    let lock = lock_generator();
+/// Returns data with these numbers of examples, and the guard of the cache folder.
+pub(super) fn data(train: u32, validation: u32, test: u32) -> (Dataset<Tokenized>, tempfile::TempDir) {
     let split = Split {
         join: false,
         train: Some(train),
@@ -85,7 +57,7 @@ pub(super) fn data(
         [&data.train, &data.validation, &data.test].map(Part::len),
         [train, validation, test].map(|size| size as usize)
     );
-    (data, (cache, lock))
+    (data, cache)
 }
 
 pub(crate) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) {

@@ -26,8 +26,8 @@ pub(super) struct Trainer<'a, M: Network = DistilBert> {
     pub(super) scaler: Option<LossScaler>,
     pub(super) compute: Compute,
     pub(super) ranks: Ranks<'a>,
-    /// Number of micro-batches that all ranks have processed.
-    pub(super) micro_batches: u64,
+    /// Number of the first example of the next micro-batch in the training.
+    pub(super) next_example: u64,
     pub(super) device: &'a Device,
     pub(super) log: Log,
 }
@@ -60,7 +60,7 @@ impl<'a, M: Network> Trainer<'a, M> {
             scaler: scaler(cell, task),
             compute: Compute::of(&cell.setting),
             ranks: Ranks::single(&cell.setting),
-            micro_batches: 0,
+            next_example: 0,
             initial_running: state.running.clone(),
             running: state.running,
             log: Log {

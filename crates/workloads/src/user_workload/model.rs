@@ -73,7 +73,7 @@ impl<W: UserWorkload> UserModel<W> {
     /// Computes the logits of examples by recording and replaying the module. `vector` returns a parameter by index.
     pub(super) fn logits(
         &self,
-        autocast: Autocast,
+        autocast: Autocast<'_>,
         (constants, device): (&Constants, &Device),
         examples: &[&W::Example],
         vector: impl Fn(usize) -> Tensor<1>,
@@ -129,8 +129,8 @@ impl<W: UserWorkload> Network for UserModel<W> {
         Self { f32_layers, ..self }
     }
 
-    /// Always true, since a module may contain dropout.
-    fn has_dropout(&self) -> bool {
+    /// Always true, since a module may for example add noise.
+    fn may_draw_random_numbers(&self) -> bool {
         true
     }
 
@@ -154,13 +154,18 @@ impl<W: UserWorkload> Network for UserModel<W> {
             .iter()
             .map(|index| &batch.examples[*index].0)
             .collect();
-        let trains = pass.is_training();
+        let masks = pass.dropout_masks();
+        let trains = masks.is_some();
         let constants = {
             let mut all = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
             let constants = all.entry((pass.compute.precision(), trains));
             constants.or_insert_with(|| Constants::new(self.seed)).clone()
         };
         let autocast = Autocast::new(*pass.compute).training(trains);
+        let autocast = match masks {
+            Some(masks) => autocast.with_dropout_masks(masks),
+            None => autocast,
+        };
         let logits = self.logits(autocast, (&constants, device), &examples, |index| {
             pass.parameters.vector(&self.specs[index].name)
         });

@@ -11,7 +11,7 @@ use crate::{
     cast::{replay::Replay, rounding::round_to},
 };
 
-impl Replay {
+impl Replay<'_> {
     /// Executes an operation that all kinds of tensors support.
     pub(in crate::cast) fn base_float(&mut self, operation: &BaseOperationIr) {
         use BaseOperationIr as Op;

@@ -5,7 +5,7 @@ use burn::backend::{Dispatch, TensorMetadata, ir::NumericOperationIr, ops::Float
 use super::clamp_to_finite;
 use crate::cast::replay::Replay;
 
-impl Replay {
+impl Replay<'_> {
     /// Executes an operation that float and integer tensors support.
     pub(in crate::cast) fn numeric_float(&mut self, operation: &NumericOperationIr) {
         use NumericOperationIr as Op;

@@ -65,7 +65,7 @@ fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
             .model
             .pass(&parameters, &trainer.compute, Stage::Observing);
         let input = ImageNetResNet::upload(&batch, trainer.device);
-        let training = trainer.model.forward(&pass, &input, |_| ());
+        let training = trainer.model.forward(&pass, &input);
         [testing, training].map(|logits| logits.into_data().iter::<f64>().collect())
     })
 }

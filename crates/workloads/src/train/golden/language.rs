@@ -72,7 +72,6 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
 
     /// Calls `run` with a trainer of the model.
     pub(super) fn with<T>(&self, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<M>) -> T) -> T {
-        let _lock = self.model.has_dropout().then(lock_generator);
         let axes = [&[(Axis::Optimizer, "sgd"), (Axis::Sequence, "8")], axes].concat();
         with_golden(
             &self.task,
@@ -261,7 +260,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
                     Some(_) => pass.with_cache(&cache),
                     None => pass,
                 };
-                let logits = trainer.model.forward(&pass, &input, |_| ());
+                let logits = trainer.model.forward(&pass, &input);
                 logits.into_data().iter::<f64>().collect()
             };
             let mut ids = ints(&self.numbers["prompt"]);

@@ -37,7 +37,6 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
 
 /// Calls `run` with a trainer of the model in the golden file.
 fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<ResNet>) -> T) -> T {
-    let _lock = lock_generator(); // `start_over` seeds the generator
     let of_model = ResNetSize {
         depth: size(golden, "depth"),
         width: size(golden, "width"),
@@ -94,12 +93,13 @@ fn logits_and_gradients_match_pytorch_in_f64() {
         let batch = images(&golden, (0, 6));
         let working = trainer.working();
         let recorded = RefCell::default();
+        let masks = trainer.dropout_masks(&batch);
         let parameters = working.freeze();
         let pass = trainer
             .model
-            .pass(&parameters, &trainer.compute, Stage::Training(&recorded));
+            .pass(&parameters, &trainer.compute, Stage::Training(&recorded, &masks));
         let input = ResNet::upload(&batch, trainer.device);
-        let logits = trainer.model.forward(&pass, &input, |_| ());
+        let logits = trainer.model.forward(&pass, &input);
         let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
         assert_close("logits", &logits, &floats(&golden["logits"]), 1e-12);
         assert_eq!(recorded.borrow().len(), trainer.model.norms().len());

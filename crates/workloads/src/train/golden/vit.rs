@@ -40,7 +40,6 @@ fn with_vit<T>(
     dropout: f64,
     run: impl FnOnce(&mut Trainer<Vit>) -> T,
 ) -> T {
-    let _lock = (dropout > 0.0).then(lock_generator);
     let of_model = VitSize {
         image_size: size(golden, "image_size"),
         patch_size: size(golden, "patch_size"),

@@ -75,7 +75,7 @@ impl<M: Network> Trainer<'_, M> {
             {
                 idle.pop_front();
                 self.send_task(worker, group)?;
-                self.micro_batches += micro_batches.len() as u64;
+                self.next_example += micro_batches.iter().map(Vec::len).sum::<usize>() as u64;
                 schedule.read(worker);
             }
             let next = arrived.iter().position(|(worker, _)| schedule.may_apply(*worker));
@@ -117,7 +117,7 @@ impl<M: Network> Trainer<'_, M> {
     fn send_task(&mut self, worker: usize, group: usize) -> Result<(), WorkloadError> {
         let task = TaskMessage {
             group: group as u64,
-            first_micro_batch: self.micro_batches,
+            first_example: self.next_example,
             scale: self.scaler.as_ref().map_or(1.0, LossScaler::scale),
             parameters: self.ranks.values(&self.parameters)?,
         };
@@ -172,7 +172,7 @@ impl<M: Network> Trainer<'_, M> {
             self.ranks.counters.seconds += begun.elapsed().as_secs_f64();
             let group = groups[task.group as usize].iter();
             let micro_batches: Vec<_> = group.map(|indices| data.train.batch(indices)).collect();
-            let message = self.gradient_of(&micro_batches, task.first_micro_batch, task.scale)?;
+            let message = self.gradient_of(&micro_batches, task.first_example, task.scale)?;
             let begun = Instant::now();
             self.ranks.send(0, &message.encode())?;
             self.ranks.counters.seconds += begun.elapsed().as_secs_f64();
@@ -181,7 +181,7 @@ impl<M: Network> Trainer<'_, M> {
         }
     }
 
-    /// Computes the gradient of the mean loss of micro-batches. `first` is the number of the first one in the training.
+    /// Computes the gradient of the mean loss of micro-batches. `first` is the number of the first example in the training.
     fn gradient_of(
         &mut self,
         micro_batches: &[Batch<M>],
@@ -190,7 +190,8 @@ impl<M: Network> Trainer<'_, M> {
     ) -> Result<GradientMessage, WorkloadError> {
         let labels: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
         let share = 1.0 / labels as f64;
-        let accumulated = self.accumulate(micro_batches, share * scale, |index| first + index as u64);
+        let batch = u64::from(self.cell.setting.batch());
+        let accumulated = self.accumulate(micro_batches, share * scale, |index| first + index as u64 * batch);
         sync(self.device)?;
         let begun = Instant::now();
         let present: Vec<bool> = accumulated.gradients.iter().map(|sum| sum.is_some()).collect();

@@ -10,8 +10,8 @@ use mantissa_core::Format;
 pub(super) struct TaskMessage {
     /// Index of the group in its epoch.
     pub(super) group: u64,
-    /// Number of the first micro-batch in the training.
-    pub(super) first_micro_batch: u64,
+    /// Number of the first example in the training.
+    pub(super) first_example: u64,
     /// Loss scale.
     pub(super) scale: f64,
     /// Values of all parameters.
@@ -25,7 +25,7 @@ impl TaskMessage {
     pub(super) fn encode(&self) -> Vec<u8> {
         let header = [
             self.group.to_le_bytes(),
-            self.first_micro_batch.to_le_bytes(),
+            self.first_example.to_le_bytes(),
             self.scale.to_le_bytes(),
         ];
         [header.as_flattened(), &self.parameters.to_bytes()].concat()
@@ -36,7 +36,7 @@ impl TaskMessage {
         let mut reader = Reader(message);
         (!message.is_empty()).then(|| Self {
             group: u64::from_le_bytes(reader.next()),
-            first_micro_batch: u64::from_le_bytes(reader.next()),
+            first_example: u64::from_le_bytes(reader.next()),
             scale: f64::from_le_bytes(reader.next()),
             parameters: Gradient::from_bytes(format, reader.0),
         })
@@ -115,7 +115,7 @@ mod tests {
     fn messages_are_decoded_to_what_was_encoded() {
         let task = TaskMessage {
             group: 3,
-            first_micro_batch: 7,
+            first_example: 7,
             scale: 65536.0,
             parameters: Gradient::from_f64(Format::Bf16, [1.5, -2.0, 0.0]),
         };

@@ -33,7 +33,7 @@ impl<M: Network> Trainer<'_, M> {
         let mut gradients = GradientSum::new(self.parameters.len());
         let working = self.working();
         for (index, batch) in micro_batches.iter().enumerate() {
-            self.micro_batches = self.ranks.position(index) as u64;
+            self.next_example = (self.ranks.position(index) * self.cell.setting.batch() as usize) as u64;
             self.backward(&working, batch, scale / labels as f64, &mut gradients);
         }
         drop(working);

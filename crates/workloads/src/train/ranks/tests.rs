@@ -4,6 +4,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_collectives::{CollectiveError, Gradient, Group, Single, ThreadGroup, Traffic};
 use mantissa_core::*;
 use mantissa_precision::{GradientSum, LossScaler, LossScaling, ParameterSet, ScaleChange};
+use mantissa_testing::worse;
 
 use super::{Ranks, message::GradientMessage};
 use crate::{
@@ -24,13 +25,9 @@ struct Changes {
     trainer: Option<fn(&mut Trainer<'_>)>,
 }
 
-/// Returns the cell and the task of a training without dropout. All ranks are threads of one process, which has one random generator.
-fn without_dropout(axes: &[(Axis, &str)], changes: Changes) -> (Cell, TrainTask) {
+/// Returns the cell and the task of a training with dropout.
+fn changed(axes: &[(Axis, &str)], changes: Changes) -> (Cell, TrainTask) {
     let (cell, mut task) = cell(axes, false);
-    let Model::Distilbert(size) = &mut task.model else {
-        unreachable!("`cell` creates a DistilBERT task")
-    };
-    (size.dropout, size.attention_dropout, size.seq_classif_dropout) = (0.0, 0.0, 0.0);
     if let Some(change) = changes.task {
         change(&mut task);
     }
@@ -73,7 +70,7 @@ fn train_on_ranks(ranks: u32, axes: &[(Axis, &str)], data: &Dataset<Tokenized>, 
         ],
     ]
     .concat();
-    let training = without_dropout(&axes, changes);
+    let training = changed(&axes, changes);
     let mut results = on_ranks(ranks as usize, |mut group| {
         train_rank(&training, data, changes, &mut group)
     });
@@ -84,7 +81,7 @@ fn train_on_ranks(ranks: u32, axes: &[(Axis, &str)], data: &Dataset<Tokenized>, 
 }
 
 fn train_alone(axes: &[(Axis, &str)], data: &Dataset<Tokenized>, changes: Changes) -> Results {
-    train_rank(&without_dropout(axes, changes), data, changes, &mut Single)
+    train_rank(&changed(axes, changes), data, changes, &mut Single)
 }
 
 /// 22 examples in micro-batches of 4: the last one has 2 examples, and the last step has fewer micro-batches than ranks.
@@ -137,6 +134,44 @@ fn ranks_with_one_micro_batch_equal_accumulation_bit_for_bit() {
 }
 
 #[test]
+fn ranks_have_the_dropout_masks_of_the_joined_batch() {
+    let (data, _cache) = data(EXAMPLES, 5, 3);
+    let without_dropout = Changes {
+        task: Some(|task| {
+            let Model::Distilbert(size) = &mut task.model else {
+                unreachable!("`cell` creates a DistilBERT task")
+            };
+            (size.dropout, size.attention_dropout, size.seq_classif_dropout) = (0.0, 0.0, 0.0);
+        }),
+        ..Changes::default()
+    };
+    let parameters = |results: Results| results.1.concat();
+    // In f64, the order of additions changes the parameters by less than the tolerance.
+    for checkpointing in ["off", "on"] {
+        let axes = |batch| {
+            [
+                (Axis::Precision, "64-true"),
+                (Axis::ReduceFormat, "f64"),
+                (Axis::Checkpointing, checkpointing),
+                (Axis::Batch, batch),
+            ]
+        };
+        let joined = parameters(train_alone(&axes("8"), &data, Changes::default()));
+        let difference = |other: Results| {
+            let pairs = joined.iter().zip(parameters(other));
+            pairs.map(|(one, other)| (one - other).abs()).fold(0.0, worse)
+        };
+        let together = train_on_ranks(2, &axes("4"), &data, Changes::default());
+        assert!(difference(together) < 1e-12);
+        let accumulated = [&axes("2")[..], &[(Axis::Accumulate, "2")]].concat();
+        let accumulated = train_on_ranks(2, &accumulated, &data, Changes::default());
+        assert!(difference(accumulated) < 1e-12);
+        let plain = train_alone(&axes("8"), &data, without_dropout);
+        assert!(difference(plain) > 1e-4, "the masks have no effect");
+    }
+}
+
+#[test]
 fn all_ranks_take_one_decision_on_overflows() {
     let (data, _cache) = data(EXAMPLES, 0, 3);
     // The first steps overflow at this scale, and the scale is doubled soon after.
@@ -176,7 +211,7 @@ fn train_asynchronously(
         (Axis::Devices, devices.as_str()),
         (Axis::Reduce, "parameter-server-async"),
     ];
-    let (cell, task) = without_dropout(&[axes, &asynchronous].concat(), changes);
+    let (cell, task) = changed(&[axes, &asynchronous].concat(), changes);
     let mut results = on_ranks(ranks as usize, |mut group| {
         let mut trainer = trainer(&cell, &task, data);
         trainer.ranks = Ranks::new(&mut group, &cell.setting);
@@ -259,7 +294,7 @@ fn asynchronous_server_converts_gradients_to_its_loss_scale() {
         (Axis::Devices, "2"),
         (Axis::Reduce, "parameter-server-async"),
     ];
-    let (cell, task) = without_dropout(&axes, Changes::default());
+    let (cell, task) = changed(&axes, Changes::default());
     let scale = 1024.0;
     // Applies a gradient whose values are all the given one. Returns the change, the new scale and the parameters.
     let apply = |gradient_scale: f64, value: f64| {
@@ -303,7 +338,7 @@ fn asynchronous_server_converts_gradients_to_its_loss_scale() {
 fn model_with_batch_norms_has_no_asynchronous_server() {
     let (data, _cache) = data(EXAMPLES, 0, 3);
     let axes = [(Axis::Devices, "2"), (Axis::Reduce, "parameter-server-async")];
-    let (cell, task) = without_dropout(&axes, Changes::default());
+    let (cell, task) = changed(&axes, Changes::default());
     let errors = on_ranks(2, |mut group| {
         let mut trainer = trainer(&cell, &task, &data);
         trainer.ranks = Ranks::new(&mut group, &cell.setting);
@@ -437,7 +472,7 @@ fn the_check_measures_the_error_of_the_reduction_and_does_not_change_the_trainin
             (Axis::ReduceFormat, format),
             (Axis::ReduceAlgorithm, "linear"),
         ];
-        let training = without_dropout(&axes, Changes::default());
+        let training = changed(&axes, Changes::default());
         let checked = on_ranks(3, |mut group| {
             let (cell, task) = &training;
             let mut trainer = trainer(cell, task, &data);
@@ -584,7 +619,7 @@ fn unexpected_messages_and_parameters_are_warnings() {
         (Axis::ReduceAlgorithm, "linear"),
         (Axis::Optimizer, "sgd"),
     ];
-    let training = without_dropout(&axes, Changes::default());
+    let training = changed(&axes, Changes::default());
     let warnings = on_ranks(2, |mut group| {
         let (.., events) = train_rank(&training, &data, Changes::default(), &mut Miscounting(&mut group));
         let warnings = events
