@@ -66,7 +66,7 @@ class Setting:
             self.check_reduction(setting.get("reduce", "all-reduce"))
         if "threads" in setting:
             torch.set_num_threads(setting["threads"])
-        elif self.devices > 1 and self.device == "cpu" and "RAYON_NUM_THREADS" not in os.environ:
+        elif self.devices > 1 and self.device == "cpu":
             # Divide the cores among the ranks, as Mantissa does.
             cores = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count())
             torch.set_num_threads(max(1, cores // self.devices))
