@@ -31,6 +31,10 @@ pub struct Fingerprint {
     /// Name and version of the framework that replaced burn, e.g. `PyTorch 2.15.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
+    /// Hash that chooses the dropout masks of built-in models. Absent if they are drawn from a random generator, as by earlier versions and by
+    /// peers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropout_masks: Option<String>,
     /// Build profile: `release` or `debug`. Times of a debug build are meaningless.
     pub build: String,
 }

@@ -23,7 +23,7 @@ pub struct DropoutMask {
     pub first_example: u32,
     /// Hash of the seed and the layer.
     pub key: [u32; 2],
-    /// An element is kept if its random number is less.
+    /// An element is kept if its random number is less than this threshold.
     pub threshold: u32,
 }
 

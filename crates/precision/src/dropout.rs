@@ -28,7 +28,7 @@ pub struct DropoutMasks {
 }
 
 impl DropoutMasks {
-    /// Creates the masks of a micro-batch with this number of examples. `first_example` is the number of the first one in the training. After
+    /// Creates the masks of a micro-batch with this number of examples, of at most 2³² elements each. `first_example` is the number of the first one in the training. After
     /// 2³² examples, the masks repeat.
     pub fn new(seed: u64, first_example: u64, examples: usize) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl DropoutMasks {
     pub(crate) fn next(&self, keep: f64) -> DropoutMask {
         let layer = self.layer.get();
         self.layer.set(layer + 1);
-        let key = hash(self.seed, layer);
+        let key = hash_seed(self.seed, layer);
         DropoutMask {
             examples: self.examples as u32,
             first_example: self.first_example as u32,
@@ -59,7 +59,7 @@ impl DropoutMasks {
 }
 
 /// Hashes a seed and a number (finalizer of SplitMix64).
-fn hash(seed: u64, number: u64) -> u64 {
+pub fn hash_seed(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

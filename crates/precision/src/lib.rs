@@ -124,7 +124,7 @@ pub use compute::Compute;
 pub use convolution::{Convolution, Pass};
 pub use cublas::{CublasMatmul, CublasOperands};
 pub use device::{AllocatorUsage, allocator_usage, submit};
-pub use dropout::{Dropout, DropoutMasks};
+pub use dropout::{Dropout, DropoutMasks, hash_seed};
 pub use dtypes::dtype;
 pub use gradient::GradientSum;
 pub use launched_kernels::without_recording;

@@ -189,6 +189,27 @@ fn losses_with_dropout_of_different_frameworks_are_not_compared() {
 }
 
 #[test]
+fn losses_with_dropout_are_compared_if_the_masks_are_equal() {
+    let sentence = |masks: [Option<&str>; 2], backends: [&str; 2]| {
+        let runs = [0, 1].map(|index| {
+            let mut run = run_with_losses(["one", "two"][index], &[]);
+            run.environment.fingerprint.dropout_masks = masks[index].map(str::to_owned);
+            let axes = [(Axis::Precision, "32-true"), (Axis::Backend, backends[index])];
+            add_losses(&mut run, &cell("s", &workload("w"), &axes), &[Some(1.0)]);
+            run
+        });
+        loss_sentences(&runs).concat()
+    };
+    let hash = Some("pcg4d");
+    let is_compared = |masks, backends| !sentence(masks, backends).contains("not compared");
+    assert!(is_compared([hash; 2], ["flex", "cuda"]));
+    assert!(is_compared([None; 2], ["flex", "flex"]));
+    assert!(!is_compared([None; 2], ["flex", "cuda"]));
+    assert!(!is_compared([hash, None], ["flex", "flex"]));
+    assert!(!is_compared([hash, Some("another")], ["flex", "flex"]));
+}
+
+#[test]
 fn three_processes_are_too_few_for_an_interval() {
     let slow = [20.0, 21.0, 22.0];
     let runs = [

@@ -22,6 +22,7 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
         program: program_hash(),
         burn: env!("MANTISSA_BURN").to_owned(),
         peer: None,
+        dropout_masks: Some("pcg4d".to_owned()),
         build: if cfg!(debug_assertions) {
             "debug"
         } else {

@@ -18,6 +18,9 @@ pub struct ProgramInfo {
     pub program: Option<String>,
     /// Version of burn.
     pub burn: String,
+    /// Hash that chooses the dropout masks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropout_masks: Option<String>,
     /// `release` or `debug`.
     pub build: String,
 }
@@ -30,6 +33,7 @@ impl ProgramInfo {
             revision,
             program,
             burn,
+            dropout_masks,
             build,
             ..
         } = fingerprint(None);
@@ -38,6 +42,7 @@ impl ProgramInfo {
             revision,
             program,
             burn,
+            dropout_masks,
             build,
         }
     }
@@ -62,6 +67,7 @@ impl ProgramInfo {
             revision: self.revision,
             program: self.program,
             burn: self.burn,
+            dropout_masks: self.dropout_masks,
             build: self.build,
             ..machine
         }

@@ -231,7 +231,13 @@ fn execute(
             let fingerprint =
                 fingerprint_of_program(fingerprint(devices::gpu(engine, backend)), program.as_deref());
             let peer = peer.clone();
-            (backend, Fingerprint { peer, ..fingerprint })
+            let dropout_masks = fingerprint.dropout_masks.clone().filter(|_| peer.is_none());
+            let fingerprint = Fingerprint {
+                peer,
+                dropout_masks,
+                ..fingerprint
+            };
+            (backend, fingerprint)
         });
         used.collect()
     });

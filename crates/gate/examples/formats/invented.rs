@@ -186,6 +186,7 @@ fn fingerprint() -> Fingerprint {
         program: None,
         burn: "0.21.0".to_owned(),
         peer: None,
+        dropout_masks: None,
         build: "release".to_owned(),
     }
 }

@@ -29,6 +29,7 @@ pub fn fingerprint() -> Fingerprint {
         program: None,
         burn: "0.21.0".into(),
         peer: None,
+        dropout_masks: None,
         build: "release".into(),
     }
 }

@@ -30,7 +30,8 @@ impl Compute {
         let [n, heads, queries, width] = query.dims();
         let [_, shared, keys, _] = key.dims();
         if self.attention == Attention::Fused {
-            assert!(dropout.is_none(), "fused attention does not support dropout");
+            let drops = dropout.is_some_and(|dropout| dropout.share > 0.0);
+            assert!(!drops, "fused attention does not support dropout");
             assert!(mask.bias().is_none(), "fused attention does not support a bias");
             let hidden = mask.hidden([n, heads, queries, keys], &query.device());
             let [key, value] = [key, value].map(|part| repeat_for_heads(part, heads));

@@ -18,10 +18,12 @@ pub(super) fn zero_dropped(tensor: CubeTensor, mask: DropoutMask) -> CubeTensor 
     let client = tensor.client.clone();
     let output = empty_device_contiguous_dtype(client.clone(), tensor.device.clone(), tensor.shape(), dtype);
     let cube_dim = CubeDim::new(&client, elements);
+    let addresses = tensor.required_address_type().max(output.required_address_type());
     zero::launch(
         &client,
         calculate_cube_count_elemwise(&client, elements, cube_dim),
         cube_dim,
+        addresses,
         tensor.into_linear_view(),
         output.clone().into_linear_view(),
         mask.elements_per_example(elements),
@@ -34,7 +36,7 @@ pub(super) fn zero_dropped(tensor: CubeTensor, mask: DropoutMask) -> CubeTensor 
     output
 }
 
-#[cube(launch)]
+#[cube(launch, address_type = "dynamic")]
 fn zero<F: Float>(
     input: LinearView<'_, F>,
     mut output: LinearViewMut<'_, F>,

@@ -1,6 +1,6 @@
 //! Differences between the training losses of two runs. In the same formats, the losses differ only by rounding.
 
-use mantissa_core::SeriesName;
+use mantissa_core::{Model, SeriesName};
 use mantissa_run_folder::SampleSelection;
 
 use crate::{Row, Run, figures::curves::curve_of};
@@ -64,17 +64,20 @@ pub(super) fn compare(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Optio
     })
 }
 
-/// Returns `true` if dropout zeroes the same values in both runs: the model has no dropout, or both runs use the same random number
-/// generator with the same seed.
+/// Returns `true` if dropout zeroes the same values in both runs: the model has no dropout, both runs use the same hash, or both use the same
+/// random number generator with the same seed. A user-defined model may draw other random numbers, too.
 fn same_dropout((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<'_>)) -> bool {
+    let model = row.cell.workload.model();
     let generator = |run: &Run, row: &Row<'_>| {
-        (
-            run.environment.fingerprint.framework(),
-            row.cell.setting.backend(),
-        )
+        let fingerprint = &run.environment.fingerprint;
+        (fingerprint.framework(), row.cell.setting.backend())
     };
-    let drops = row.cell.workload.model().is_some_and(|model| model.has_dropout());
-    !drops || generator(run, row) == generator(other_run, other_row)
+    let hash = |run: &Run| run.environment.fingerprint.dropout_masks.clone();
+    let uses_hash = hash(run).is_some() && model.is_some_and(|model| *model != Model::Own);
+    let drops = model.is_some_and(|model| model.has_dropout());
+    !drops
+        || hash(run) == hash(other_run)
+            && (uses_hash || generator(run, row) == generator(other_run, other_row))
 }
 
 /// Returns the first steps and their losses from the row's first process with a loss curve.

@@ -121,7 +121,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Starts a segment of the model, or the head, whose number is that of the segments. Each has its own dropout masks, so that a
+    /// Starts a segment of the model; the head counts as the segment after the last one. Each segment has its own dropout masks, so that the
     /// recomputation of a checkpointed segment has the same masks.
     pub(crate) fn start_segment(&self, segment: u32) {
         if let Some(masks) = self.dropout_masks() {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use mantissa_precision::{Compute, DropoutMasks, Moments, ParameterSet, Tracked, submit};
+use mantissa_precision::{Compute, DropoutMasks, Moments, ParameterSet, Tracked, hash_seed, submit};
 
 use super::trainer::Trainer;
 use crate::{
@@ -71,13 +71,13 @@ impl<M: Network> Trainer<'_, M> {
     }
 
     /// Returns the dropout masks of the next micro-batch. Also seeds the random generator of the device if the model may use it, so that a
-    /// recomputation draws the same numbers. Submits pending operations before, because they must draw their random numbers first.
+    /// recomputation draws the same numbers. Before, submits pending operations, which must draw their random numbers first.
     pub(super) fn dropout_masks(&self, batch: &Batch<M>) -> DropoutMasks {
         let (seed, first) = (self.cell.seed, self.next_example);
         if self.model.may_draw_random_numbers() {
             // Ignore an error, because reading the results of the step reports it again.
             let _ = submit(self.device);
-            self.device.seed(stream_seed(seed, first));
+            self.device.seed(hash_seed(seed, first));
         }
         DropoutMasks::new(seed, first, batch.examples())
     }
@@ -92,14 +92,6 @@ impl<M: Network> Trainer<'_, M> {
             .pass(parameters, &self.compute, Stage::Testing(&self.running));
         (self.model.forward(&pass, &input), labels)
     }
-}
-
-/// Derives an independent seed for a numbered stream (finalizer of SplitMix64).
-fn stream_seed(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// Uploads a micro-batch to the device.

@@ -77,7 +77,8 @@ impl<M: Network> Trainer<'_, M> {
         observe_launches(self.device, || self.step(&group).map(drop))
     }
 
-    /// Resets the optimizer, the loss scaler, the running statistics, the random generator and the counters to their initial state.
+    /// Resets the optimizer, the loss scaler, the running statistics, the random generator, the number of the next example and the
+    /// counters to their initial state.
     /// Initializes the parameters again only if the warm-up made them non-finite, because restoring them from a copy would increase the
     /// peak memory.
     pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {

@@ -10,7 +10,7 @@ use mantissa_core::Format;
 pub(super) struct TaskMessage {
     /// Index of the group in its epoch.
     pub(super) group: u64,
-    /// Number of the first example in the training.
+    /// Number in the training of the first example of the task.
     pub(super) first_example: u64,
     /// Loss scale.
     pub(super) scale: f64,
