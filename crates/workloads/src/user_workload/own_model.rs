@@ -92,7 +92,7 @@ mod tests {
     use burn::{
         module::Module,
         nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig},
-        tensor::{Tensor, TensorData},
+        tensor::{Distribution, Tensor, TensorData},
     };
     use mantissa_core::{
         Axis, Backend as Executor, DatasetKind, Model, SeriesName, Setting, Split, TaskKind, TrainTask,
@@ -111,13 +111,14 @@ mod tests {
     }
 
     /// Workload that classifies points by their side of a line. If `tied`, the module uses the same matrix twice. If `has_batch_norm`, it contains a
-    /// batch norm. If `detaches`, it stops the gradients between its layers.
+    /// batch norm. If `detaches`, it stops the gradients between its layers. If `adds_noise`, it adds normal noise between its layers.
     #[derive(Clone, Copy)]
     struct Sides {
         tied: bool,
         has_batch_norm: bool,
         dropout: f64,
         detaches: bool,
+        adds_noise: bool,
         classes: u32,
     }
 
@@ -126,6 +127,7 @@ mod tests {
         has_batch_norm: false,
         dropout: 0.0,
         detaches: false,
+        adds_noise: false,
         classes: 2,
     };
 
@@ -180,6 +182,13 @@ mod tests {
                 true => hidden.detach(),
                 false => hidden,
             };
+            let hidden = match self.adds_noise {
+                true => {
+                    let noise = Distribution::Normal(0.0, 0.1);
+                    hidden.clone() + Tensor::random(hidden.shape(), noise, &hidden.device())
+                }
+                false => hidden,
+            };
             line.second.forward(hidden)
         }
     }
@@ -190,6 +199,18 @@ mod tests {
     }
 
     fn outcome(sides: Sides, precision: &str) -> Result<Outcome, WorkloadError> {
+        outcome_with(sides, &[(Axis::Precision, precision), (Axis::Batch, "8")])
+    }
+
+    /// Returns the losses of the training steps.
+    fn losses(sides: Sides, axes: &[(Axis, &str)]) -> Vec<f64> {
+        let outcome = outcome_with(sides, axes).unwrap();
+        let mut series = outcome.samples.series.iter();
+        let losses = series.find(|series| series.name == SeriesName::TrainLoss);
+        losses.unwrap().y.iter().map(|loss| loss.unwrap()).collect()
+    }
+
+    fn outcome_with(sides: Sides, axes: &[(Axis, &str)]) -> Result<Outcome, WorkloadError> {
         let task = TrainTask {
             model: Model::Own,
             dataset: DatasetKind::Own,
@@ -214,11 +235,7 @@ mod tests {
             task: Task::Train(task),
         };
         let mut setting = Setting::defaults(TaskKind::Train, Executor::Flex);
-        for (axis, text) in [
-            (Axis::Precision, precision),
-            (Axis::Batch, "8"),
-            (Axis::Optimizer, "adam"),
-        ] {
+        for (axis, text) in [&[(Axis::Optimizer, "adam")], axes].concat() {
             setting.set(axis, axis.parse(text).unwrap()).unwrap();
         }
         let cell = Cell::new("own", workload, setting, 1);
@@ -310,5 +327,39 @@ mod tests {
             ..SIDES
         };
         assert!(outcome(with_dropout, "bf16-mixed").is_ok());
+        let in_f64 = |axes: &[(Axis, &'static str)]| [&[(Axis::Precision, "64-true")], axes].concat();
+        let joined = losses(with_dropout, &in_f64(&[(Axis::Batch, "8")]));
+        let divided = losses(
+            with_dropout,
+            &in_f64(&[(Axis::Batch, "4"), (Axis::Accumulate, "2")]),
+        );
+        let plain = losses(SIDES, &in_f64(&[(Axis::Batch, "8")]));
+        let difference = |other: &[f64]| {
+            assert_eq!(joined.len(), other.len());
+            let pairs = joined.iter().zip(other);
+            pairs
+                .map(|(one, other)| (one - other).abs())
+                .fold(0.0, mantissa_testing::worse)
+        };
+        assert!(difference(&divided) < 1e-12, "{}", difference(&divided));
+        assert!(difference(&plain) > 1e-3, "dropout has no effect");
+    }
+
+    #[test]
+    fn checkpointing_recomputes_the_same_random_numbers() {
+        let noisy = Sides {
+            adds_noise: true,
+            ..SIDES
+        };
+        let with = |sides, checkpointing| {
+            let axes = [
+                (Axis::Precision, "32-true"),
+                (Axis::Batch, "8"),
+                (Axis::Checkpointing, checkpointing),
+            ];
+            losses(sides, &axes)
+        };
+        assert_eq!(with(noisy, "on"), with(noisy, "off"));
+        assert_ne!(with(noisy, "on"), with(SIDES, "on"), "the noise has no effect");
     }
 }
