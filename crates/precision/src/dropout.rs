@@ -65,3 +65,51 @@ pub fn hash_seed(seed: u64, number: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Tensor};
+
+    use super::*;
+    use crate::{Compute, Precision, dtype};
+
+    #[test]
+    fn the_gradient_is_dropped_and_scaled_like_the_input() {
+        let device = Device::flex().autodiff();
+        for precision in [
+            Precision::True64,
+            Precision::True32,
+            Precision::TrueBf16,
+            Precision::True16,
+        ] {
+            let format = dtype(precision.parameters());
+            let input = Tensor::<2>::ones([4, 500], (&device, format)).require_grad();
+            let masks = DropoutMasks::new(1, 0, 4);
+            let dropout = Dropout {
+                share: 0.25,
+                masks: Some(&masks),
+            };
+            let output = Compute::from(precision).dropout(input.clone(), dropout);
+            let gradients = output.clone().sum().backward();
+            let list = |tensor: Tensor<2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
+            // The input is one everywhere, so the output equals the gradient of its sum.
+            let output = list(output.inner());
+            assert!(output.contains(&0.0) && output.iter().any(|value| *value > 1.0));
+            // `assert_eq` would print every element.
+            assert!(list(input.grad(&gradients).unwrap()) == output, "{precision}");
+        }
+    }
+
+    #[test]
+    fn layers_segments_and_seeds_have_different_masks() {
+        let masks = DropoutMasks::new(1, 0, 4);
+        let first = masks.next(0.5);
+        assert_ne!(masks.next(0.5).key, first.key);
+        masks.start_segment(1);
+        assert_ne!(masks.next(0.5).key, first.key);
+        masks.start_segment(0);
+        assert_eq!(masks.next(0.5), first);
+        assert_ne!(DropoutMasks::new(2, 0, 4).next(0.5).key, first.key);
+        assert_eq!(first.threshold, 1 << 31);
+    }
+}
