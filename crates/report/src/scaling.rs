@@ -1,7 +1,7 @@
 //! Efficiency of several devices relative to one.
 
 use mantissa_analysis::median;
-use mantissa_core::{Axis, MetricName};
+use mantissa_core::{Axis, Backend, MetricName};
 
 use crate::{Group, Row, setting::SettingResult};
 
@@ -26,11 +26,10 @@ pub(crate) enum Efficiency {
 }
 
 /// Returns the efficiency of a setting. Returns `None` for one device, if no finished setting on one device does the same work, and if
-/// `threads` is not set, because one device then uses all cores.
+/// `threads` is not set on the CPU, because one device then uses all cores.
 pub(crate) fn efficiency(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> Option<Efficiency> {
     let row = setting.row();
     let devices = row.cell.setting.devices();
-    let threads = row.cell.setting.threads();
     if devices == 1 {
         return None;
     }
@@ -38,7 +37,9 @@ pub(crate) fn efficiency(group: &Group<'_>, setting: &SettingResult<'_, '_>) -> 
     if row.is_oversubscribed() {
         return Some(Efficiency::Oversubscribed);
     }
-    threads?;
+    if row.cell.setting.backend() == Backend::Flex {
+        row.cell.setting.threads()?;
+    }
     let same_work = |other: &Row<'_>| {
         let mut axes = Axis::ALL.iter().filter(|axis| !COMMUNICATION.contains(axis));
         axes.all(|axis| *axis == Axis::Seed || row.axis(*axis) == other.axis(*axis))

@@ -14,10 +14,15 @@ type Training = (&'static str, &'static str, &'static str, f64);
 
 /// Returns the scaling efficiency of each training, from the table of the summary, for a machine with two cores.
 fn efficiencies(trainings: &[Training]) -> Vec<String> {
+    efficiencies_on("flex", trainings)
+}
+
+fn efficiencies_on(backend: &str, trainings: &[Training]) -> Vec<String> {
     let axes = [Axis::Precision, Axis::Batch, Axis::Devices, Axis::Threads];
     let mut run = run(vec![suite("s", "S", &[], &axes)]);
     for (batch, devices, threads, seconds) in trainings {
         let axes = [
+            (Axis::Backend, backend),
             (Axis::Batch, *batch),
             (Axis::Devices, *devices),
             (Axis::Threads, *threads),
@@ -78,6 +83,9 @@ fn efficiency_needs_one_device_with_the_same_batch_and_threads() {
     // One device then uses all cores.
     let all_threads = [("32", "1", "all", 2.0), ("16", "2", "all", 1.0)];
     assert_eq!(efficiencies(&all_threads), Vec::<String>::new());
+    // On GPUs, `threads` has no effect.
+    let on_gpus = efficiencies_on("cuda", &all_threads);
+    assert!(on_gpus[1].starts_with("100 %"), "{on_gpus:?}");
 }
 
 /// Creates a run on two cores with one, two and four devices.
