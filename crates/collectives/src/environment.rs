@@ -1,9 +1,9 @@
-//! Selection of an algorithm in Open MPI.
+//! Selection of an algorithm in Open MPI and NCCL.
 
 use mantissa_core::ReduceAlgorithm;
 
 /// Returns the environment variables that select an algorithm in Open MPI and enable the counting of messages. Set them for `mpirun`, which
-/// passes them to the ranks.
+/// passes them to the ranks. If NCCL has the algorithm, a variable selects it there too.
 ///
 /// `None` selects the algorithms of a parameter server: rank 0 sends and receives one message per rank.
 ///
@@ -27,7 +27,10 @@ pub fn environment(algorithm: Option<ReduceAlgorithm>) -> Vec<(&'static str, &'s
         ],
         Some(ReduceAlgorithm::Linear) => vec![("OMPI_MCA_coll_tuned_allreduce_algorithm", "1")],
         Some(ReduceAlgorithm::RecursiveDoubling) => vec![("OMPI_MCA_coll_tuned_allreduce_algorithm", "3")],
-        Some(ReduceAlgorithm::Ring) => vec![("OMPI_MCA_coll_tuned_allreduce_algorithm", "4")],
+        Some(ReduceAlgorithm::Ring) => vec![
+            ("OMPI_MCA_coll_tuned_allreduce_algorithm", "4"),
+            ("NCCL_ALGO", "Ring"),
+        ],
         // A reduction and a broadcast, both along binomial trees and without segments.
         Some(ReduceAlgorithm::Tree) => vec![
             ("OMPI_MCA_coll_tuned_allreduce_algorithm", "2"),
@@ -35,6 +38,7 @@ pub fn environment(algorithm: Option<ReduceAlgorithm>) -> Vec<(&'static str, &'s
             ("OMPI_MCA_coll_tuned_reduce_algorithm_segmentsize", "0"),
             ("OMPI_MCA_coll_tuned_bcast_algorithm", "6"),
             ("OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize", "0"),
+            ("NCCL_ALGO", "Tree"),
         ],
     });
     variables

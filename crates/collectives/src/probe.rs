@@ -29,11 +29,11 @@ pub fn probe(group: &mut dyn Group, format: Format) -> Result<Observation, Colle
 
 /// Observes the arithmetic of a function that replaces a gradient in a format by its sum over all ranks. The first argument has the rank and
 /// the number of ranks. Every rank must call the function.
-pub fn probe_sum(
+pub fn probe_sum<E>(
     (rank, ranks): (usize, usize),
     format: Format,
-    mut sum: impl FnMut(&mut Gradient) -> Result<(), CollectiveError>,
-) -> Result<Observation, CollectiveError> {
+    mut sum: impl FnMut(&mut Gradient) -> Result<(), E>,
+) -> Result<Observation, E> {
     let mut sums = Gradient::from_f64(format, terms(format, rank, ranks));
     sum(&mut sums)?;
     let significand_bits = (ranks > 1).then(|| kept_bits(format, ranks, &sums.to_f64()));

@@ -6,8 +6,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Accumulator, Axis, AxisValue, Backend, Format, MatmulPrecision, Precision, Reduce, Setting, TaskKind,
-    ValueError, Workload,
+    Accumulator, Axis, AxisValue, Backend, Format, MatmulPrecision, Precision, Reduce, ReduceAlgorithm,
+    Setting, TaskKind, ValueError, Workload,
 };
 
 /// Reason for skipping a cell of a plan.
@@ -43,6 +43,12 @@ pub enum SkipReason {
     /// The CPU backend (flex) executes operations one by one, without fusion.
     #[error("`fusion=on` does not exist on the flex backend")]
     NoFusionOnFlex,
+    /// NCCL, which sums gradients over GPUs, does not have the algorithm.
+    #[error("`reduce_algorithm={algorithm}` is not an algorithm of NCCL, which has `ring` and `tree`")]
+    NotInNccl {
+        /// Requested algorithm of the all-reduce.
+        algorithm: ReduceAlgorithm,
+    },
     /// The axis value is valid but not implemented.
     #[error("`{axis}={value}` is not implemented yet")]
     NotImplemented {
@@ -101,6 +107,11 @@ impl Setting {
         self.devices() > 1 && self.reduce() == Reduce::ParameterServerAsync
     }
 
+    /// Returns true if NCCL sums the gradients of several GPUs.
+    pub fn sums_with_nccl(&self) -> bool {
+        self.devices() > 1 && self.backend() == Backend::Cuda && self.reduce() == Reduce::AllReduce
+    }
+
     /// Returns axes and values in the order of [`Axis::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Axis, AxisValue)> {
         Axis::ALL
@@ -131,6 +142,10 @@ impl Setting {
         if self.backend() == Backend::Flex && self.fusion() {
             return Some(SkipReason::NoFusionOnFlex);
         }
+        let algorithm = self.reduce_algorithm();
+        if self.sums_with_nccl() && !matches!(algorithm, ReduceAlgorithm::Ring | ReduceAlgorithm::Tree) {
+            return Some(SkipReason::NotInNccl { algorithm });
+        }
         self.iter()
             .find(|(axis, _)| !self.is_implemented(*axis))
             .map(|(axis, value)| SkipReason::NotImplemented {
@@ -149,8 +164,7 @@ impl Setting {
                 let kernel = self.batch.is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
             }
-            // Devices on GPUs need NCCL.
-            Axis::Devices => self.devices() == 1 || self.backend() == Backend::Flex,
+            Axis::Devices => self.devices() == 1 || self.backend() != Backend::Vulkan,
             _ => true,
         }
     }
@@ -244,10 +258,10 @@ mod tests {
     fn unimplemented_values_are_skipped_with_a_reason() {
         let reason =
             |axes: &[(Axis, &str)]| setting_with(axes).skip_reason().map(|reason| reason.to_string());
-        let (two, cuda) = ((Axis::Devices, "2"), (Axis::Backend, "cuda"));
+        let (two, vulkan) = ((Axis::Devices, "2"), (Axis::Backend, "vulkan"));
         assert_eq!(reason(&[two]), None);
         let not_implemented = |value: &str| Some(format!("`{value}` is not implemented yet"));
-        assert_eq!(reason(&[two, cuda]), not_implemented("devices=2"));
+        assert_eq!(reason(&[two, vulkan]), not_implemented("devices=2"));
         assert!(
             setting_with(&[(Axis::Fusion, "on")])
                 .skip_reason()
@@ -255,6 +269,28 @@ mod tests {
                 .to_string()
                 .contains("flex")
         );
+    }
+
+    #[test]
+    fn gpus_sum_only_with_the_algorithms_of_nccl() {
+        let (two, cuda) = ((Axis::Devices, "2"), (Axis::Backend, "cuda"));
+        for algorithm in ReduceAlgorithm::ALL {
+            let requested = (Axis::ReduceAlgorithm, algorithm.name());
+            let reason = |axes: &[(Axis, &str)]| setting_with(axes).skip_reason();
+            let is_in_nccl = matches!(algorithm, ReduceAlgorithm::Ring | ReduceAlgorithm::Tree);
+            let expected = (!is_in_nccl).then_some(SkipReason::NotInNccl {
+                algorithm: *algorithm,
+            });
+            assert_eq!(reason(&[two, cuda, requested]), expected);
+            let server = (Axis::Reduce, "parameter-server");
+            for axes in [
+                &[cuda, requested][..],
+                &[two, requested],
+                &[two, cuda, server, requested],
+            ] {
+                assert_eq!(reason(axes), None, "{axes:?}");
+            }
+        }
     }
 
     #[test]
