@@ -167,6 +167,7 @@ fn harness(criterion: &mut Criterion) {
                     peer: vec![],
                     samples: path("samples"),
                     gpu: None,
+                    own_gpu: None,
                     idle_watts: Err("no GPU is sampled".into()),
                 };
                 worker(&serde_json::to_vec(&request).expect("plain data"));

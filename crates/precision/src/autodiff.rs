@@ -392,4 +392,9 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         );
         (output, <Self as AutodiffBackend>::from_inner(inverse))
     }
+
+    /// Sums gradients, which are not tracked.
+    fn sum_over_processes(vector: FloatTensor<Self>) -> FloatTensor<Self> {
+        <Self as AutodiffBackend>::from_inner(B::sum_over_processes(vector.into_primitive()))
+    }
 }

@@ -367,6 +367,10 @@ pub trait PrecisionBackend: Backend {
         let value = stored(Self::float_sub(value, update));
         (value, stored(first), stored(second))
     }
+
+    /// Replaces a vector on a CUDA device by its sum over the group of [`crate::Nccl`], in its own dtype.
+    #[fusion(dtype = vector, shape = vector)]
+    fn sum_over_processes(vector: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
 /// Widens tensors of 16-bit formats to f32. Also returns the original dtype.

@@ -125,13 +125,13 @@ pub fn device_name(backend: Backend) -> Option<String> {
     }
 }
 
-/// Returns the UUID of the first device of a backend, in NVML's notation. CUDA and NVML may number devices differently.
-/// Call it only if [`available`] succeeds.
-pub fn device_uuid(backend: Backend) -> Option<String> {
+/// Returns the UUIDs of the devices of a backend in NVML's notation, in the order of the driver, up to the first device without one. CUDA and
+/// NVML may number devices differently. Call it only if [`available`] succeeds.
+pub fn device_uuids(backend: Backend) -> Vec<String> {
     match backend {
         #[cfg(feature = "cuda")]
-        Backend::Cuda => cuda::uuid(),
-        _ => None,
+        Backend::Cuda => cuda::uuids(),
+        _ => vec![],
     }
 }
 
@@ -246,8 +246,14 @@ mod cuda {
         result::device::get_name(first()?).ok()
     }
 
-    pub(super) fn uuid() -> Option<String> {
-        let bytes = result::device::get_uuid(first()?).ok()?.bytes;
+    pub(super) fn uuids() -> Vec<String> {
+        let count = result::init().and_then(|()| result::device::get_count());
+        (0..count.unwrap_or(0)).map_while(uuid).collect()
+    }
+
+    fn uuid(ordinal: i32) -> Option<String> {
+        let device = result::device::get(ordinal).ok()?;
+        let bytes = result::device::get_uuid(device).ok()?.bytes;
         let digits: String = bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
         let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
         Some(format!("GPU-{a}-{b}-{c}-{d}-{e}"))

@@ -97,6 +97,7 @@ mod launches;
 mod learning_rate;
 mod loss_scale;
 mod matmul_mode;
+mod nccl;
 mod optimizer;
 #[cfg(feature = "cubecl")]
 mod output_shapes;
@@ -132,6 +133,7 @@ pub use launches::{Launches, observe_launches};
 pub use learning_rate::LearningRate;
 pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
 pub use matmul_mode::MatmulMode;
+pub use nccl::{Nccl, NcclId, nccl_version};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
 pub use probe::{

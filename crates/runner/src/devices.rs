@@ -67,8 +67,8 @@ pub(crate) fn gpu(engine: &dyn Engine, backend: Backend) -> Option<Gpu> {
         Backend::Vulkan => engine.device_name(backend).map(unknown_gpu),
         Backend::Cuda => {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-            let uuid = engine.device_uuid(backend);
-            gpu_by_uuid(uuid.as_deref(), gpus()).or_else(|| {
+            let uuids = engine.device_uuids(backend);
+            gpu_by_uuid(uuids.first().map(String::as_str), gpus()).or_else(|| {
                 // NVML does not list MIG slices as devices but finds them by UUID.
                 let first = visible.as_deref().and_then(|visible| visible.split(',').next());
                 let slice = first.filter(|first| first.starts_with("MIG-")).map(str::to_owned);
@@ -153,8 +153,12 @@ mod tests {
             None
         }
 
-        fn device_uuid(&self, _: Backend) -> Option<String> {
-            None
+        fn device_uuids(&self, _: Backend) -> Vec<String> {
+            vec![]
+        }
+
+        fn nccl_version(&self) -> Result<String, String> {
+            Err("no NCCL".to_owned())
         }
 
         fn format_support(&self, _: Backend) -> Vec<(Format, Support)> {

@@ -41,8 +41,14 @@ pub trait Engine {
     /// Returns the name of the first device of a backend that is [available](Self::available).
     fn device_name(&self, backend: Backend) -> Option<String>;
 
-    /// Returns the UUID of the first device of a backend in the format of NVML.
-    fn device_uuid(&self, backend: Backend) -> Option<String>;
+    /// Returns the UUIDs of the devices of a backend in the format of NVML, in the order of the driver.
+    fn device_uuids(&self, backend: Backend) -> Vec<String>;
+
+    /// Returns the version of NCCL, which sums the gradients of several GPUs.
+    ///
+    /// # Errors
+    /// NCCL is not available, with the reason.
+    fn nccl_version(&self) -> Result<String, String>;
 
     /// Returns the support of the first device of a backend for each format.
     fn format_support(&self, backend: Backend) -> Vec<(Format, Support)>;

@@ -127,6 +127,7 @@ fn run_checks(
         peer: vec![],
         samples: PathBuf::new(),
         gpu: gpu.clone(),
+        own_gpu: None,
         idle_watts: Err("nothing is measured".to_owned()),
         job: Job::Check {
             operation: check.operation,

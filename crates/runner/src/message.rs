@@ -28,6 +28,9 @@ pub struct Request {
     pub save_weights: bool,
     /// UUID of the GPU to sample, from NVML.
     pub gpu: Option<String>,
+    /// UUID of the only GPU that a rank may use. Other workers use the first GPU. Older workers do not know this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_gpu: Option<String>,
     /// Idle power of the GPU in watts, or the reason why it is not known.
     pub idle_watts: Result<f64, String>,
     /// Task of the worker.

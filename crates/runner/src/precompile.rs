@@ -47,6 +47,7 @@ pub fn precompile(
         peer: vec![],
         samples: PathBuf::new(),
         gpu: gpu.clone(),
+        own_gpu: None,
         idle_watts: Err("nothing is measured".to_owned()),
         job,
     };

@@ -18,6 +18,8 @@ use std::{
 use mantissa_core::{Backend, Status};
 use tempfile::TempDir;
 
+#[cfg(target_os = "linux")]
+pub(crate) use self::ranks::Gpus;
 use self::{
     child::{KILL_TIMEOUT, Worker},
     crash::{ProcessEnd, classify},
@@ -58,6 +60,9 @@ pub(crate) struct Workers {
     /// Command that starts ranks. If empty, `mpirun`.
     #[cfg(target_os = "linux")]
     mpirun: Vec<String>,
+    /// GPUs of ranks.
+    #[cfg(target_os = "linux")]
+    gpus: Gpus,
     stop: Stop,
 }
 
@@ -68,6 +73,8 @@ impl Workers {
             program: Program::this()?,
             #[cfg(target_os = "linux")]
             mpirun: vec![],
+            #[cfg(target_os = "linux")]
+            gpus: Gpus::default(),
             stop,
         })
     }
@@ -78,6 +85,8 @@ impl Workers {
             program: Program::of(path),
             #[cfg(target_os = "linux")]
             mpirun: vec![],
+            #[cfg(target_os = "linux")]
+            gpus: Gpus::default(),
             stop,
         }
     }
@@ -86,6 +95,12 @@ impl Workers {
     #[cfg(target_os = "linux")]
     pub(crate) fn with_mpirun(self, mpirun: Vec<String>) -> Self {
         Self { mpirun, ..self }
+    }
+
+    /// Sets the GPUs of ranks.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_gpus(self, gpus: Gpus) -> Self {
+        Self { gpus, ..self }
     }
 
     fn spawn(
@@ -154,10 +169,19 @@ impl Workers {
         timeout: Duration,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        // A peer starts the processes of its own ranks.
-        let several = request.job == Job::Measure && request.cell.setting.devices() > 1;
+        let setting = &request.cell.setting;
+        let several = request.job == Job::Measure && setting.devices() > 1;
         if several && request.peer.is_empty() {
             return self.run_ranks(request, timeout, on_progress);
+        }
+        // A peer starts the processes of its own ranks, which would all see only the first GPU.
+        if several && setting.backend() != Backend::Flex {
+            let reason = format!(
+                "peers train on several devices only with `flex`, not with `{}`",
+                setting.backend()
+            );
+            let finished = crate::Finished::without_result(Status::Skipped, &reason);
+            return Ok((CellResult::Finished(Box::new(finished)), vec![]));
         }
         let oom_kills_before = oom_kills();
         // The temporary files of the peer's framework are removed after the worker ends, for whatever reason.

@@ -13,6 +13,8 @@ use mantissa_core::{
 };
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 
+#[cfg(target_os = "linux")]
+use crate::process::Gpus;
 use crate::{
     Engine, Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, check_kernels,
     choose_backend, devices, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers,
@@ -250,7 +252,9 @@ fn execute(
     };
     // Other systems skip cells with several devices.
     #[cfg(target_os = "linux")]
-    let workers = workers.with_mpirun(folder.settings.mpirun.clone());
+    let workers = workers
+        .with_mpirun(folder.settings.mpirun.clone())
+        .with_gpus(stop.with_default_signals(|| Gpus::of_plan(engine, &folder.plan)));
     let mut workers = workers;
     let schedule = Schedule::new(&mut folder, fingerprints, stop).with_inputs(input_hashes);
     let stopped = schedule.run(&mut workers, progress)?;

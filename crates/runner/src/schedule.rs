@@ -212,6 +212,7 @@ impl<'a> Schedule<'a> {
             peer: self.folder.settings.peer.clone(),
             samples: files.clone(),
             gpu: gpu.clone(),
+            own_gpu: None,
             idle_watts,
             job: Job::Measure,
         };

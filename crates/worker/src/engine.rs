@@ -19,8 +19,12 @@ impl Engine for Burn {
         backend::device_name(backend)
     }
 
-    fn device_uuid(&self, backend: Backend) -> Option<String> {
-        backend::device_uuid(backend)
+    fn device_uuids(&self, backend: Backend) -> Vec<String> {
+        backend::device_uuids(backend)
+    }
+
+    fn nccl_version(&self) -> Result<String, String> {
+        backend::nccl_version()
     }
 
     fn format_support(&self, backend: Backend) -> Vec<(Format, Support)> {

@@ -15,7 +15,7 @@ use crate::{
     job::execute,
     messages::{send, use_connection},
     panic_hook::exit_on_panic,
-    progress::start_heartbeat,
+    progress::{current_progress, start_heartbeat},
 };
 
 /// Runs the request on standard input, and prints only messages on standard output. As a rank, reads the request from the socket `group` and
@@ -35,6 +35,9 @@ pub fn worker(own_model: Option<&OwnModel>, group: Option<&Path>) -> WorkerExit 
             return WorkerExit::BadRequest;
         }
     };
+    if let Some(gpu) = &request.own_gpu {
+        show_only(gpu);
+    }
     start_heartbeat();
     if request.cell.setting.backend() == Backend::Flex && request.peer.is_empty() {
         // Must run before other threads create arenas of `malloc`. If the C library rejects the setting, steps are only slower.
@@ -51,14 +54,29 @@ pub fn worker(own_model: Option<&OwnModel>, group: Option<&Path>) -> WorkerExit 
                 return WorkerExit::NotWritten;
             }
         };
+        let rank_failed = is_rank && !has_result(&message);
+        if rank_failed {
+            // The reason of the cell contains the phase and the step.
+            send(&Message::Progress(current_progress()));
+        }
         send(&message);
-        match is_rank && !has_result(&message) {
+        match rank_failed {
             // `mpirun` ends the other ranks, which may wait for this one.
             true => WorkerExit::RankFailed,
             false => WorkerExit::Done,
         }
     });
     thread.join().unwrap_or(WorkerExit::Panicked)
+}
+
+/// Hides all other GPUs from this process. Call it before the first use of a GPU and before the start of other threads.
+#[expect(
+    unsafe_code,
+    reason = "another thread could read the environment at the same time"
+)]
+fn show_only(gpu: &str) {
+    // SAFETY: the process has no other thread yet.
+    unsafe { std::env::set_var("CUDA_VISIBLE_DEVICES", gpu) };
 }
 
 /// Connection to the runner, for messages.

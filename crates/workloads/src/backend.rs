@@ -14,13 +14,16 @@ use crate::{
 };
 
 pub use crate::kernel_folder::kernel_folder;
-pub use mantissa_precision::device::{available, device_name, device_uuid, format_support};
+pub use mantissa_precision::{
+    device::{available, device_name, device_uuids, format_support},
+    nccl_version,
+};
 
 /// Version of burn that this build runs on.
 pub const BURN_VERSION: &str = "0.22.1";
 
 /// Runs a cell on the backend of its setting. If the cell requests the user's model, runs `own_model`. This process is one rank of the
-/// group; on GPUs, it is the only one.
+/// group. It uses the first device of the backend.
 ///
 /// # Errors
 /// An input file is invalid, the machine does not support the setting, or the device failed.
@@ -40,7 +43,7 @@ pub fn run(
     // Load the kernels first: this must precede the first use of the GPU, and detecting the GPU may already use it.
     let kernel_cache = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     let unchecked = permit_checked(backend, inputs);
-    let result = on_device(cell, inputs, own_model, observer);
+    let result = on_device(cell, inputs, own_model, group, observer);
     let problems = kernel_cache.save();
     result.map(|mut outcome| {
         outcome
@@ -55,11 +58,12 @@ pub fn run(
     })
 }
 
-/// Runs a cell on the device of its setting, as the only rank.
+/// Runs a cell on the GPU of its setting.
 pub(crate) fn on_device(
     cell: &Cell,
     inputs: &Inputs,
     own_model: Option<&OwnModel>,
+    group: &mut dyn Group,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let setting = &cell.setting;
@@ -67,6 +71,10 @@ pub(crate) fn on_device(
     // Report a device error instead of skipping the cell: the device was available when the run was planned, and skipped cells are not retried.
     available(backend).map_err(WorkloadError::device)?;
     let device = device::open(backend, setting.fusion());
+    if group.size() > 1 {
+        // Only this thread may use the group.
+        return probe_and_run(cell, inputs, own_model, &device, group, observer);
+    }
     device::run_on_stream_thread(&device, || {
         probe_and_run(cell, inputs, own_model, &device, &mut Single, observer)
     })
@@ -130,6 +138,7 @@ fn probe_matmuls(cell: &Cell, compute: Compute, device: &Device) -> Result<Probe
 fn stored_formats(setting: &Setting) -> Vec<Format> {
     let precision = setting.precision();
     let mut stored_formats = vec![precision.parameters(), precision.compute()];
+    stored_formats.extend(setting.sums_with_nccl().then(|| setting.reduce_format().into()));
     stored_formats.dedup();
     stored_formats
 }

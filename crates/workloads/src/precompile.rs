@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use burn::tensor::{Device, Tensor};
-use mantissa_core::{Backend, Cell, Phase};
+use mantissa_collectives::Single;
+use mantissa_core::{Axis, AxisValue, Backend, Cell, Phase};
 use mantissa_precision::device;
 
 use crate::{
@@ -24,6 +25,12 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own_model: Option<&OwnModel>) ->
     if backend == Backend::Flex {
         return Ok(());
     }
+    // Each of several devices has these kernels.
+    let mut cell = cell.clone();
+    if cell.setting.devices() > 1 {
+        let one = cell.setting.set(Axis::Devices, AxisValue::Integer(1));
+        one.unwrap_or_else(|error| unreachable!("one device is valid: {error}"));
+    }
     // Load the kernels before the first use of the GPU.
     let kernel_cache = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     available(backend).map_err(WorkloadError::device)?;
@@ -33,7 +40,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own_model: Option<&OwnModel>) ->
     launch_one(&device)?;
     let (finished, rejected) = device::compile_only(&device, || {
         catch_unwind(AssertUnwindSafe(|| {
-            on_device(cell, inputs, own_model, &mut StopAfterWarmUp)
+            on_device(&cell, inputs, own_model, &mut Single, &mut StopAfterWarmUp)
         }))
     });
     let result = match finished {

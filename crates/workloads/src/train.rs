@@ -112,6 +112,7 @@ fn train_on<M: Network>(
     let started = Instant::now();
     progress(observer, device, Phase::WarmUp, 0, 1);
     trainer.ranks.agree(cell.id.as_str(), &data.source.hash)?;
+    trainer.ranks.join_gpus(device)?;
     trainer.log.events.push(wall_clock(device)?);
     trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
@@ -142,6 +143,8 @@ fn train_on<M: Network>(
         trainer.log.samples.trials = trials;
         trainer.log.events.push(verdict);
     }
+
+    trainer.ranks.leave_gpus()?;
 
     let seconds = (load_seconds, warmup_seconds);
     Ok(Outcome {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mantissa_collectives::{mpi_library, mpirun};
-use mantissa_runner::{BackendState, backends};
+use mantissa_runner::{BackendState, Engine as _, backends};
 use mantissa_telemetry::{Device, clock_settings, state, unavailable};
 use mantissa_worker::Burn;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
     if as_json {
         let value = json!({
             "mpi": { "library": mpi_library(), "mpirun": mpirun() },
+            "nccl": nccl_json(),
             "backends": backends.iter().map(backend_json).collect::<Vec<_>>(),
             "nvml": { "unavailable": nvml_error, "hint": nvml_error.map(|_| NVML_HINT), "devices": devices.iter().map(device_json).collect::<Vec<_>>() },
         });
@@ -25,6 +26,7 @@ pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
     }
     let mut lines: Vec<String> = backends.iter().map(backend_text).collect();
     lines.push(mpi_text());
+    lines.push(nccl_text());
     lines.push(match nvml_error {
         Some(reason) => format!("NVML    not available: {reason}\n        hint: {NVML_HINT}"),
         None => format!("NVML    {} devices", devices.len()),
@@ -44,6 +46,25 @@ fn mpi_text() -> String {
     match mpirun() {
         Some(path) => format!("MPI     {name}, started with `{}`", path.display()),
         None => format!("MPI     {name}, but `mpirun` is not in a folder of `PATH`"),
+    }
+}
+
+/// Describes NCCL, which sums the gradients of several GPUs.
+fn nccl_json() -> Value {
+    let (version, unavailable) = match Burn.nccl_version() {
+        Ok(version) => (Some(version), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    json!({ "version": version, "unavailable": unavailable })
+}
+
+fn nccl_text() -> String {
+    match Burn.nccl_version() {
+        Ok(version) => format!("NCCL    {version}"),
+        Err(reason) => format!(
+            "NCCL    not available: {}",
+            reason.replace("; hint: ", "\n        hint: ")
+        ),
     }
 }
 

@@ -83,4 +83,11 @@ impl PrecisionBackend for CubeBackend {
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
         gelu::tanh_packed(input)
     }
+
+    fn sum_over_processes(vector: FloatTensor<Self>) -> FloatTensor<Self> {
+        #[cfg(feature = "cuda")]
+        return crate::nccl::all_reduce(vector);
+        #[cfg(not(feature = "cuda"))]
+        unreachable!("NCCL sums vectors on CUDA devices only: {vector:?}")
+    }
 }

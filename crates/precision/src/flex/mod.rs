@@ -189,6 +189,10 @@ impl PrecisionBackend for Flex {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         kernels::adam([value, first, second], gradient, rates)
     }
+
+    fn sum_over_processes(_: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("NCCL sums vectors on CUDA devices only")
+    }
 }
 
 /// Returns the launch record of the attention kernel for tensors of this dtype.

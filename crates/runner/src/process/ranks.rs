@@ -9,6 +9,7 @@
 //!
 //! Supervision does not depend on `mpirun`, which waits forever for a stopped rank. A rank has ended when its connection closes.
 
+mod gpus;
 mod mpirun;
 mod process;
 mod result;
@@ -23,9 +24,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Reduce, Status};
+use mantissa_core::{Reduce, Status};
 use tempfile::TempDir;
 
+pub(crate) use self::gpus::Gpus;
 use self::{
     mpirun::Mpirun,
     result::{ProcessEnds, result},
@@ -49,16 +51,6 @@ const REPORT_GRACE: Duration = Duration::from_secs(5);
 /// Time limit for `mpirun` to remove its temporary files after the ranks were killed, before it is killed too.
 const CLEANUP_GRACE: Duration = Duration::from_secs(3);
 
-/// Returns the status and the reason for skipping a cell of several ranks that no machine can run.
-fn unsupported(request: &Request) -> Option<(Status, String)> {
-    let backend = request.cell.setting.backend();
-    let reason = match backend {
-        Backend::Flex => return None,
-        _ => format!("the backend `{backend}` cannot train on several devices yet; `flex` can"),
-    };
-    Some((Status::Skipped, reason))
-}
-
 impl Workers {
     /// Runs the ranks of a cell until all of them have exited.
     ///
@@ -80,13 +72,14 @@ impl Workers {
         timeout: Duration,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        if let Some((status, reason)) = unsupported(request).or_else(|| mpirun.unavailable()) {
+        let setting = &request.cell.setting;
+        let unsupported = || Some((Status::Skipped, self.gpus.skip_reason(setting)?));
+        if let Some((status, reason)) = mpirun.unavailable().or_else(unsupported) {
             let finished = Finished::without_result(status, &reason);
             return Ok((CellResult::Finished(Box::new(finished)), vec![]));
         }
         let oom_kills_before = oom_kills();
-        let setting = &request.cell.setting;
-        let socket = match Socket::open(request) {
+        let socket = match Socket::open(&self.gpus.requests(request)) {
             Ok(socket) => socket,
             Err(error) => {
                 let reason = format!("cannot open a socket for the ranks: {error}");

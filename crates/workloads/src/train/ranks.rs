@@ -4,9 +4,12 @@
 //! gradients are summed over all ranks. With an all-reduce, every rank makes the same step with the sum. A decision about the step, such as
 //! whether the scaled gradients overflowed, depends only on the sum and is therefore the same on every rank. With a parameter server, rank 0
 //! makes the step and sends the parameters to the other ranks. An asynchronous server makes a step with the gradient of one rank.
+//!
+//! Ranks on GPUs sum their gradients with NCCL. All other messages use the group.
 
 mod agreement;
 mod asynchronous;
+mod gpus;
 mod message;
 mod reduction;
 mod reduction_check;
@@ -17,6 +20,7 @@ use std::time::Instant;
 
 use mantissa_collectives::{CollectiveError, Group, Traffic};
 use mantissa_core::{Format, Reduce, ReduceAlgorithm, Setting};
+use mantissa_precision::Nccl;
 
 use crate::{ReductionAccuracy, WorkloadError};
 
@@ -24,6 +28,10 @@ use crate::{ReductionAccuracy, WorkloadError};
 pub(super) struct Ranks<'a> {
     /// `None` for a training with one rank.
     group: Option<&'a mut dyn Group>,
+    /// True if NCCL sums the gradients.
+    sums_with_nccl: bool,
+    /// Connection with the GPUs of the other ranks.
+    nccl: Option<Nccl>,
     /// Number of devices of the setting.
     devices: usize,
     /// Format in which gradients are sent and summed.
@@ -77,6 +85,8 @@ impl<'a> Ranks<'a> {
     pub(super) fn single(setting: &Setting) -> Self {
         Self {
             group: None,
+            sums_with_nccl: setting.sums_with_nccl(),
+            nccl: None,
             devices: setting.devices() as usize,
             format: setting.reduce_format().into(),
             parameter_format: setting.precision().parameters(),

@@ -61,7 +61,7 @@ pub(super) fn result(
         && let Some(rank) = states.ranks.get_mut(number).filter(|rank| rank.has_failed())
         && let Some(result) = rank.received.final_message.take()
     {
-        return Ok(with_rank(number, result));
+        return Ok(with_rank(&states.ranks[number], result));
     }
     if ends.stopped {
         return Ok(CellResult::Stopped);
@@ -106,9 +106,9 @@ pub(super) fn result(
     })
 }
 
-/// Adds the number of the rank to the reason of its final message.
-fn with_rank(number: usize, result: CellResult) -> CellResult {
-    let prefixed = |reason: &str| format!("rank {number}: {reason}");
+/// Adds the rank, its phase and its step to the reason of its final message.
+fn with_rank(rank: &Rank, result: CellResult) -> CellResult {
+    let prefixed = |reason: &str| format!("{rank}, {}: {reason}", rank.position());
     match result {
         CellResult::Finished(mut finished) => {
             finished.reason = finished.reason.map(|reason| prefixed(&reason));

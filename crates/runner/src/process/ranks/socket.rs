@@ -44,14 +44,18 @@ pub(super) enum RankEvent {
 pub(super) struct Socket {
     folder: TempDir,
     listener: UnixListener,
-    /// Line with the request, for each rank.
-    request: Arc<[u8]>,
+    /// Line with the request of each rank.
+    requests: Arc<[Vec<u8>]>,
 }
 
 impl Socket {
-    pub(super) fn open(request: &Request) -> io::Result<Self> {
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
+    pub(super) fn open(requests: &[Request]) -> io::Result<Self> {
+        let line = |request: &Request| -> io::Result<Vec<u8>> {
+            let mut line = serde_json::to_vec(request)?;
+            line.push(b'\n');
+            Ok(line)
+        };
+        let lines: io::Result<Vec<Vec<u8>>> = requests.iter().map(line).collect();
         let folder = folder()?;
         let path = path_in(&folder);
         let listener = UnixListener::bind(&path)
@@ -60,7 +64,7 @@ impl Socket {
         Ok(Self {
             folder,
             listener,
-            request: line.into(),
+            requests: lines?.into(),
         })
     }
 
@@ -90,9 +94,9 @@ impl Socket {
                     return Err(io::Error::new(error.kind(), text));
                 }
             };
-            let (request, sender) = (Arc::clone(&self.request), sender.clone());
+            let (requests, sender) = (Arc::clone(&self.requests), sender.clone());
             // Errors mean that the rank or the receiver is gone.
-            let serve = move || drop(serve(&stream, &request, &sender, RankProcess::of_peer));
+            let serve = move || drop(serve(&stream, &requests, &sender, RankProcess::of_peer));
             thread::Builder::new().spawn(serve).map_err(|error| {
                 let text = format!("cannot start a thread for the messages of a rank: {error}");
                 io::Error::new(error.kind(), text)
@@ -128,7 +132,7 @@ fn path_in(folder: &TempDir) -> PathBuf {
 /// `None` if it has ended.
 fn serve(
     mut stream: &UnixStream,
-    request: &[u8],
+    requests: &[Vec<u8>],
     sender: &Sender<RankEvent>,
     open: impl Fn(&UnixStream) -> io::Result<Option<RankProcess>>,
 ) -> io::Result<()> {
@@ -159,7 +163,7 @@ fn serve(
         return Ok(());
     }
     // The end of a rank that does not read its request is noticed below.
-    let _ = stream.write_all(request);
+    let _ = requests.get(rank).map(|request| stream.write_all(request));
     let parse = |line| RankEvent::Line(rank, parse_line(line));
     let closed = RankEvent::Line(rank, OutputLine::Closed);
     send_lines(reader, sender, parse, Some(closed));
@@ -180,7 +184,7 @@ mod tests {
         let hello = serde_json::to_vec(&Hello { rank: 1 }).unwrap();
         rank.write_all(&[&hello[..], b"\n"].concat()).unwrap();
         let (sender, receiver) = mpsc::channel();
-        serve(&stream, b"request", &sender, |_| opened()).unwrap();
+        serve(&stream, &[], &sender, |_| opened()).unwrap();
         drop(sender);
         receiver.into_iter().collect()
     }

@@ -5,6 +5,7 @@ mod stand_in;
 use mantissa_core::{Backend, Phase, Status};
 
 use self::stand_in::{Launch, PHASES};
+use super::Gpus;
 use crate::{CellResult, Signal, Stop};
 
 /// Time limit of a cell in seconds that a test reaches. Longer than the silence of a rank that is assumed to be stopped, and than
@@ -138,7 +139,10 @@ fn the_rank_that_mpirun_reports_is_the_cause() {
     let launch = Launch::of(&["kill prepare", "fail measure"]).mpirun(script);
     assert_eq!(
         finished(launch.end()),
-        (Status::Failed, "rank 1: no more tensors".to_owned())
+        (
+            Status::Failed,
+            "rank 1 of 2, in the phase measure, at step 3 of 3: no more tensors".to_owned()
+        )
     );
 }
 
@@ -190,11 +194,14 @@ fn a_final_message_without_a_result_decides_the_result() {
     let result = Launch::of(&["wait measure", "fail measure"]).end();
     assert_eq!(
         finished(result),
-        (Status::Failed, "rank 1: no more tensors".to_owned())
+        (
+            Status::Failed,
+            "rank 1 of 2, in the phase measure, at step 3 of 3: no more tensors".to_owned()
+        )
     );
     let result = Launch::of(&["refuse prepare", "wait prepare"]).end();
     assert!(
-        matches!(&result, CellResult::Refused(reason) if reason == "rank 0: no such file"),
+        matches!(&result, CellResult::Refused(reason) if reason == "rank 0 of 2, in the phase prepare, at step 3 of 3: no such file"),
         "{result:?}"
     );
 }
@@ -341,6 +348,17 @@ fn ranks_end_with_mpirun() {
 }
 
 #[test]
+fn each_rank_gets_its_own_gpu() {
+    let launch = Launch::of(&["ok", "ok"])
+        .backend(Backend::Cuda)
+        .gpus(Gpus::invented(3, None));
+    assert_eq!(
+        finished(launch.end()),
+        (Status::Ok, "result of rank 0".to_owned())
+    );
+}
+
+#[test]
 fn cells_that_cannot_run_here_are_skipped() {
     let skipped = |launch: Launch, expected: &str| {
         let (status, reason) = finished(launch.end());
@@ -351,8 +369,18 @@ fn cells_that_cannot_run_here_are_skipped() {
     };
     let launch = || Launch::of(&["ok", "ok"]);
     skipped(
-        launch().backend(Backend::Cuda),
-        "the backend `cuda` cannot train on several devices",
+        launch().backend(Backend::Vulkan),
+        "the backend `vulkan` cannot train on several devices",
+    );
+    skipped(
+        launch().backend(Backend::Cuda).gpus(Gpus::invented(1, None)),
+        "the cell has 2 devices, but this machine has 1 visible GPU",
+    );
+    skipped(
+        launch()
+            .backend(Backend::Cuda)
+            .gpus(Gpus::invented(2, Some("NCCL was not found"))),
+        "NCCL was not found",
     );
     skipped(
         launch().library(None),

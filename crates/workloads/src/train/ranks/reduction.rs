@@ -30,9 +30,13 @@ impl Ranks<'_> {
         let lengths = self.lengths(&gradients, parameters)?;
         let begun = Instant::now();
         let wide = wide(parameters);
-        let mut sum = on_host(gradients, &lengths, self.format, wide)?;
-        self.all_reduce(&mut sum)?;
-        let sums = on_device(sum, &lengths, wide, device);
+        let sums = if self.nccl.is_some() {
+            self.sum_on_gpus(gradients, &lengths, wide)?
+        } else {
+            let mut sum = on_host(gradients, &lengths, self.format, wide)?;
+            self.all_reduce(&mut sum)?;
+            on_device(sum, &lengths, wide, device)
+        };
         sync(device)?;
         self.counters.seconds += begun.elapsed().as_secs_f64();
         Ok(GradientSum::from_parts(sums))

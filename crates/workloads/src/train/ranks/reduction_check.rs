@@ -1,10 +1,10 @@
 //! Check of the reduction before the training: its error, its repeatability, and the format and order of its additions.
 
-use mantissa_collectives::{CollectiveError, Gradient, Observation, probe_sum, sum_on_server};
+use mantissa_collectives::{Gradient, Observation, probe_sum, sum_on_server};
 use mantissa_core::{Event, EventKind, Format, Reduce, ReduceAlgorithm};
 use mantissa_precision::{GradientSum, ParameterSet};
 
-use super::{Ranks, failed, reduction::concatenated};
+use super::{Ranks, failed, gpus::sum_on_gpus, reduction::concatenated};
 use crate::{
     ReductionAccuracy, WorkloadError,
     data::{Dataset, Labelled, Part},
@@ -66,14 +66,16 @@ impl Ranks<'_> {
             }
         }
         let format = self.format;
-        // A parameter server adds like a linear all-reduce.
         let algorithm = match self.reduce {
-            Reduce::AllReduce => self.algorithm,
-            Reduce::ParameterServer | Reduce::ParameterServerAsync => ReduceAlgorithm::Linear,
+            // NCCL does not document the order of its additions, which depends on the connections of the GPUs.
+            Reduce::AllReduce if self.nccl.is_some() => None,
+            Reduce::AllReduce => Some(self.algorithm),
+            // A parameter server adds like a linear all-reduce.
+            Reduce::ParameterServer | Reduce::ParameterServerAsync => Some(ReduceAlgorithm::Linear),
         };
         let mut sums = (0..REPEATS).map(|_| {
             let mut sum = Gradient::from_f64(format, own.iter().copied());
-            self.sum_everywhere(&mut sum).map_err(failed)?;
+            self.sum_everywhere(&mut sum)?;
             Ok::<_, WorkloadError>(sum)
         });
         let first = sums
@@ -90,8 +92,8 @@ impl Ranks<'_> {
             repeats: REPEATS,
         });
         let ranks = (self.rank(), self.size());
-        let observed = probe_sum(ranks, format, |gradient| self.sum_everywhere(gradient));
-        Ok(event(&observed.map_err(failed)?, format, algorithm))
+        let observed = probe_sum(ranks, format, |gradient| self.sum_everywhere(gradient))?;
+        Ok(event(&observed, format, algorithm))
     }
 
     fn sums_gradients(&self) -> bool {
@@ -99,21 +101,25 @@ impl Ranks<'_> {
     }
 
     /// Replaces a gradient by the sum over all ranks, which is computed as in an optimizer step.
-    fn sum_everywhere(&mut self, gradient: &mut Gradient) -> Result<(), CollectiveError> {
+    fn sum_everywhere(&mut self, gradient: &mut Gradient) -> Result<(), WorkloadError> {
+        if let Some(nccl) = &self.nccl {
+            *gradient = sum_on_gpus(nccl, gradient)?;
+            return Ok(());
+        }
         let has_server = self.has_server();
         let group = self.group();
         if !has_server {
-            return group.all_reduce(gradient);
+            return group.all_reduce(gradient).map_err(failed);
         }
-        if let Some(sum) = sum_on_server(group, gradient)? {
+        if let Some(sum) = sum_on_server(group, gradient).map_err(failed)? {
             *gradient = sum;
         }
-        group.broadcast(0, gradient)
+        group.broadcast(0, gradient).map_err(failed)
     }
 }
 
-/// Describes the observed arithmetic. The event is a warning if it is not the requested one.
-fn event(observed: &Observation, format: Format, algorithm: ReduceAlgorithm) -> Event {
+/// Describes the observed arithmetic. The event is a warning if it is not the requested one. Without an algorithm, any order is correct.
+fn event(observed: &Observation, format: Format, algorithm: Option<ReduceAlgorithm>) -> Event {
     let bits = observed
         .significand_bits
         .map_or("no".to_owned(), |bits| bits.to_string());
@@ -123,15 +129,15 @@ fn event(observed: &Observation, format: Format, algorithm: ReduceAlgorithm) -> 
         false => format!("the order of {}", orders.join(" or ")),
     };
     let detail = format!("sums of gradients keep {bits} significand bits and are added in {orders}");
-    let as_requested =
-        observed.significand_bits == Some(format.significand_bits()) && observed.orders.contains(&algorithm);
-    match as_requested {
-        true => Event::new(EventKind::Observed, detail),
-        false => Event::new(
-            EventKind::Warning,
-            format!("{detail}, but the setting requests {format} and {algorithm}"),
-        ),
+    let has_order = algorithm.is_none_or(|algorithm| observed.orders.contains(&algorithm));
+    if has_order && observed.significand_bits == Some(format.significand_bits()) {
+        return Event::new(EventKind::Observed, detail);
     }
+    let algorithm = algorithm.map_or(String::new(), |algorithm| format!(" and {algorithm}"));
+    Event::new(
+        EventKind::Warning,
+        format!("{detail}, but the setting requests {format}{algorithm}"),
+    )
 }
 
 /// Returns the bits of every value, which also distinguish NaNs and signs of zeros.
@@ -165,22 +171,25 @@ mod tests {
             orders: orders.to_vec(),
         };
         let (ring, tree) = (ReduceAlgorithm::Ring, ReduceAlgorithm::Tree);
-        let same = event(&observed(8, &[ring, tree]), Format::Bf16, tree);
+        let same = event(&observed(8, &[ring, tree]), Format::Bf16, Some(tree));
         assert_eq!(same.kind, EventKind::Observed);
         assert_eq!(
             same.detail,
             "sums of gradients keep 8 significand bits and are added in the order of ring or tree"
         );
-        let wider = event(&observed(24, &[tree]), Format::Bf16, tree);
+        let wider = event(&observed(24, &[tree]), Format::Bf16, Some(tree));
         assert_eq!(wider.kind, EventKind::Warning);
         assert_eq!(
             wider.detail,
             "sums of gradients keep 24 significand bits and are added in the order of tree, but the setting requests bf16 and tree"
         );
-        let other = event(&observed(8, &[ring]), Format::Bf16, tree);
+        let other = event(&observed(8, &[ring]), Format::Bf16, Some(tree));
         assert_eq!(other.kind, EventKind::Warning);
-        let unknown = event(&observed(8, &[]), Format::Bf16, tree);
+        let unknown = event(&observed(8, &[]), Format::Bf16, Some(tree));
         assert!(unknown.detail.contains("an unknown order"), "{}", unknown.detail);
+        let any_order = |bits| event(&observed(bits, &[]), Format::Bf16, None);
+        assert_eq!(any_order(8).kind, EventKind::Observed);
+        assert!(any_order(24).detail.ends_with("but the setting requests bf16"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::super::{
     super::{Workers, child::Worker},
-    Launched, RankStates, Socket,
+    Gpus, Launched, RankStates, Socket,
     mpirun::Mpirun,
     result,
 };
@@ -52,6 +52,7 @@ pub(super) struct Launch {
     request: Request,
     command: Vec<String>,
     library: Option<String>,
+    gpus: Gpus,
     limit: f64,
     connect_limit: Option<f64>,
     stop: Stop,
@@ -72,6 +73,7 @@ impl Launch {
             samples: PathBuf::new(),
             save_weights: false,
             gpu: None,
+            own_gpu: None,
             idle_watts: Err("no GPU".to_owned()),
             job: Job::Measure,
         };
@@ -103,6 +105,7 @@ impl Launch {
             request,
             command,
             library: Some(OPEN_MPI.to_owned()),
+            gpus: Gpus::default(),
             limit: 120.0,
             connect_limit: None,
             stop: Stop::default(),
@@ -160,6 +163,11 @@ start() {{
         self
     }
 
+    pub(super) fn gpus(mut self, gpus: Gpus) -> Self {
+        self.gpus = gpus;
+        self
+    }
+
     pub(super) fn limit(mut self, seconds: f64) -> Self {
         self.limit = seconds;
         self
@@ -180,7 +188,8 @@ start() {{
     pub(super) fn end_without_socket(self) -> CellResult {
         let workers = Workers::of(self.folder.path().join("program"), self.stop.clone());
         let mpirun = Mpirun::with_library(&self.command, self.library.clone());
-        let mut socket = Socket::open(&self.request).unwrap();
+        let requests = vec![self.request.clone(); 2];
+        let mut socket = Socket::open(&requests).unwrap();
         socket.stop_listening();
         let mut waiting = Command::new("sleep");
         waiting.arg("600").process_group(0);
@@ -204,6 +213,7 @@ start() {{
     /// Runs the ranks, and checks that no process is left and that the time limit was observed.
     pub(super) fn run(self, on_progress: &mut dyn FnMut(Option<ProgressUpdate>)) -> CellResult {
         let workers = Workers::of(self.folder.path().join("program"), self.stop.clone());
+        let workers = workers.with_gpus(self.gpus.clone());
         let mut mpirun = Mpirun::with_library(&self.command, self.library.clone());
         if let Some(seconds) = self.connect_limit {
             mpirun.connect_limit = Duration::from_secs_f64(seconds);
@@ -263,6 +273,9 @@ fn replaced_rank() {
     let rank = std::env::var("OMPI_COMM_WORLD_RANK").unwrap();
     let (request, stream) = connect_rank(&socket).unwrap();
     assert!(request.cell.setting.devices() > 1);
+    if request.cell.setting.backend() == Backend::Cuda {
+        assert_eq!(request.own_gpu, Some(format!("GPU-{rank}")));
+    }
     if std::env::var_os(WITH_PARENT).is_none() {
         set_parent_process_death_signal(None).unwrap();
     }
