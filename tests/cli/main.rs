@@ -16,6 +16,7 @@ mod hangs;
 mod kernels;
 mod limits;
 mod measurement_methods;
+mod nccl;
 mod nvml;
 mod outputs;
 mod own_model;

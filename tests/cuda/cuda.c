@@ -10,6 +10,8 @@
  *   STANDIN_MIB         memory in MiB (default 4096)
  *   STANDIN_L2          bytes of the L2 cache (default 0: unknown)
  *   STANDIN_CUDA        CUDA version of the driver (default 13000)
+ *   STANDIN_DEVICES     number of cards (default 1). The last byte of a card's UUID is its number; the others are 0. Only with several cards,
+ *                       CUDA_VISIBLE_DEVICES selects cards by their UUIDs or numbers.
  *
  *   STANDIN_INIT        return code of cuInit
  *   STANDIN_MODULE      return code of loading a compiled kernel
@@ -37,7 +39,26 @@ static long long setting(const char *name, long long otherwise) {
     return text ? atoll(text) : otherwise;
 }
 
-/* ---- the driver and its one device ---- */
+/* ---- the driver and its devices, which have the same properties ---- */
+
+enum { MAX_DEVICES = 16 };
+
+/* Writes the numbers of the visible cards. Returns how many there are. */
+static int visible_cards(int *cards) {
+    int all = (int)setting("STANDIN_DEVICES", 1), count = 0;
+    const char *selected = getenv("CUDA_VISIBLE_DEVICES");
+    if (all == 1 || !selected) {
+        for (; count < all && count < MAX_DEVICES; count++) cards[count] = count;
+        return count;
+    }
+    char *names = strdup(selected);
+    for (char *name = strtok(names, ","); name && count < MAX_DEVICES; name = strtok(NULL, ",")) {
+        const char *digits = strrchr(name, '-');
+        cards[count++] = (int)strtol(digits ? digits + 1 : name, NULL, digits ? 16 : 10);
+    }
+    free(names);
+    return count;
+}
 
 /* Limits that depend on the compute capability (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"). */
 struct model { const char *capability; int major, minor, shared_kib, processors; };
@@ -66,8 +87,8 @@ result cuInit(unsigned flags) {
 }
 
 result cuDriverGetVersion(int *version) { *version = (int)setting("STANDIN_CUDA", 13000); return 0; }
-result cuDeviceGetCount(int *count) { *count = 1; return 0; }
-result cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
+result cuDeviceGetCount(int *count) { int cards[MAX_DEVICES]; *count = visible_cards(cards); return 0; }
+result cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 result cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)setting("STANDIN_MIB", 4096) << 20; return 0; }
 
 result cuDeviceGetName(char *name, int length, int device) {
@@ -76,7 +97,14 @@ result cuDeviceGetName(char *name, int length, int device) {
     return 0;
 }
 
-result cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 0, 16); return 0; }
+result cuDeviceGetUuid_v2(char *uuid, int device) {
+    int cards[MAX_DEVICES] = { 0 };
+    visible_cards(cards);
+    memset(uuid, 0, 16);
+    uuid[15] = (char)cards[device];
+    return 0;
+}
+
 result cuDeviceGetPCIBusId(char *id, int length, int device) { snprintf(id, length, "0000:01:00.0"); return 0; }
 
 result cuDeviceGetAttribute(int *value, int attribute, int device) {
@@ -149,6 +177,15 @@ static result release(device_pointer pointer) {
         allocated -= blocks[slot].bytes;
         free(blocks[slot].raw);
         blocks[slot].start = NULL;
+    }
+    return 0;
+}
+
+/* Returns true if a block contains this memory. For other stand-ins. */
+int standin_contains(const char *start, size_t bytes) {
+    for (int slot = 0; slot < MAX_BLOCKS; slot++) {
+        const char *block = blocks[slot].start;
+        if (block && start >= block && start + bytes <= block + blocks[slot].bytes) return 1;
     }
     return 0;
 }
