@@ -138,7 +138,9 @@ fn probe_matmuls(cell: &Cell, compute: Compute, device: &Device) -> Result<Probe
 fn stored_formats(setting: &Setting) -> Vec<Format> {
     let precision = setting.precision();
     let mut stored_formats = vec![precision.parameters(), precision.compute()];
-    stored_formats.extend(setting.sums_with_nccl().then(|| setting.reduce_format().into()));
+    if setting.sums_with_nccl() {
+        stored_formats.push(setting.reduce_format().into());
+    }
     stored_formats.dedup();
     stored_formats
 }
