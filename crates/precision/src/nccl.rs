@@ -141,6 +141,7 @@ mod inner {
     #![expect(unsafe_code, reason = "NCCL has a C interface")]
 
     use std::{
+        error::Error as _,
         ffi::{CStr, c_char, c_int, c_void},
         ptr,
         sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -205,8 +206,9 @@ mod inner {
             let library =
                 unsafe { Library::new(name).or_else(|error| Library::new(other).map_err(|_| error)) };
             let library = library.map_err(|error| {
+                let reason = reason(&error);
                 format!(
-                    "NCCL was not found: {error}; hint: install it (NVIDIA's package is `libnccl2`), or add its folder to \
+                    "NCCL was not found: {reason}; hint: install it (NVIDIA's package is `libnccl2`), or add its folder to \
                      `LD_LIBRARY_PATH`"
                 )
             })?;
@@ -255,7 +257,14 @@ mod inner {
         let symbol = unsafe { library.get::<F>(name) };
         symbol
             .map(|symbol| *symbol)
-            .map_err(|error| format!("NCCL is too old: {error}"))
+            .map_err(|error| format!("NCCL is too old: {}", reason(&error)))
+    }
+
+    /// Returns the text of the system's loader, which an error has as its cause.
+    fn reason(error: &libloading::Error) -> String {
+        error
+            .source()
+            .map_or_else(|| error.to_string(), ToString::to_string)
     }
 
     pub(super) fn version() -> Result<u32, String> {

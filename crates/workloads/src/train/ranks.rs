@@ -141,13 +141,13 @@ impl<'a> Ranks<'a> {
         (index + 1) * self.size() - 1 - self.rank()
     }
 
-    /// Adds counts over all ranks.
+    /// Adds counts over all ranks. Impossible counts of a faulty device do not become possible by an overflow.
     pub(super) fn sum<const N: usize>(&mut self, counts: [usize; N]) -> Result<[usize; N], WorkloadError> {
         let own = counts.map(|count| (count as u64).to_le_bytes());
         let mut sums = [0; N];
         for rank in self.gather(own.as_flattened())? {
             for (sum, bytes) in sums.iter_mut().zip(rank.as_chunks().0) {
-                *sum += u64::from_le_bytes(*bytes) as usize;
+                *sum = usize::saturating_add(*sum, u64::from_le_bytes(*bytes) as usize);
             }
         }
         Ok(sums)
