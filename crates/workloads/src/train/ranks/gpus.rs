@@ -47,26 +47,38 @@ impl Ranks<'_> {
         let nccl = self.nccl.as_ref();
         let nccl = nccl.unwrap_or_else(|| unreachable!("the GPUs of the ranks are connected"));
         let zeros = |len: usize| upload(vec![-0.0; len], wide, nccl.device());
-        let parts = gradients.into_parts().into_iter().zip(lengths);
-        let parts: Vec<Tensor<1>> = parts
-            .filter_map(|(gradient, len)| len.map(|len| gradient.unwrap_or_else(|| zeros(len))))
-            .collect();
+        let sum = |vector| nccl.sum(vector, self.format).map_err(WorkloadError::ranks);
+        let sums = sum_in_one_vector(gradients.into_parts(), lengths, zeros, sum)?;
         self.counters.reductions += 1;
-        if parts.is_empty() {
-            return Ok(vec![None; lengths.len()]);
-        }
-        let sum = nccl
-            .sum(Tensor::cat(parts, 0), self.format)
-            .map_err(WorkloadError::ranks)?;
-        let mut start = 0;
-        let next = |len: &Option<usize>| {
-            let end = start + (*len)?;
-            let part = sum.clone().slice(s![start..end]);
-            start = end;
-            Some(part)
-        };
-        Ok(lengths.iter().map(next).collect())
+        Ok(sums)
     }
+}
+
+/// Concatenates the gradients of the parameters with a length, sums the vector, and splits the sum. Parameters without a gradient contribute
+/// the result of `zeros`.
+fn sum_in_one_vector(
+    gradients: Vec<Option<Tensor<1>>>,
+    lengths: &[Option<usize>],
+    zeros: impl Fn(usize) -> Tensor<1>,
+    sum: impl FnOnce(Tensor<1>) -> Result<Tensor<1>, WorkloadError>,
+) -> Result<Vec<Option<Tensor<1>>>, WorkloadError> {
+    let parts: Vec<Tensor<1>> = gradients
+        .into_iter()
+        .zip(lengths)
+        .filter_map(|(gradient, len)| len.map(|len| gradient.unwrap_or_else(|| zeros(len))))
+        .collect();
+    if parts.is_empty() {
+        return Ok(vec![None; lengths.len()]);
+    }
+    let sum = sum(Tensor::cat(parts, 0))?;
+    let mut start = 0;
+    let next = |len: &Option<usize>| {
+        let end = start + (*len)?;
+        let part = sum.clone().slice(s![start..end]);
+        start = end;
+        Some(part)
+    };
+    Ok(lengths.iter().map(next).collect())
 }
 
 /// Returns the sum of a buffer over all ranks, computed as in an optimizer step.
@@ -82,4 +94,38 @@ fn upload(values: Vec<f64>, format: Format, device: &Device) -> Tensor<1> {
     let len = values.len();
     let data = TensorData::new(values, [len]).convert_dtype(dtype(format));
     Tensor::from_data(data, (device, dtype(format)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mantissa_core::Backend;
+    use mantissa_precision::device;
+
+    #[test]
+    fn gradients_are_summed_in_one_vector_and_split() {
+        let device = device::open(Backend::Flex, false);
+        let vector = |values: &[f64]| upload(values.to_vec(), Format::F32, &device);
+        let values = |vector: Tensor<1>| -> Vec<f64> { read(vector).unwrap() };
+        let zeros = |len| vector(&vec![-0.0; len]);
+        // The second parameter has no gradient on any rank, and the third has none on this rank.
+        let gradients = vec![Some(vector(&[1.0, 2.0])), None, None, Some(vector(&[-0.0]))];
+        let lengths = [Some(2), None, Some(3), Some(1)];
+        let sum = |own: Tensor<1>| {
+            let bits: Vec<u64> = values(own.clone()).into_iter().map(f64::to_bits).collect();
+            assert_eq!(bits, [1.0, 2.0, -0.0, -0.0, -0.0, -0.0].map(f64::to_bits));
+            Ok(own + vector(&[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]))
+        };
+        let sums = sum_in_one_vector(gradients, &lengths, zeros, sum).unwrap();
+        let sums: Vec<Option<Vec<f64>>> = sums.into_iter().map(|sum| sum.map(values)).collect();
+        let expected = [
+            Some(vec![11.0, 22.0]),
+            None,
+            Some(vec![30.0, 40.0, 50.0]),
+            Some(vec![60.0]),
+        ];
+        assert_eq!(sums, expected);
+        let nothing = sum_in_one_vector(vec![None], &[None], zeros, |_| unreachable!());
+        assert!(nothing.unwrap()[0].is_none());
+    }
 }
