@@ -146,7 +146,7 @@ impl Workers {
             let complete = launched.states.is_complete();
             let end = Instant::now() + if complete { EXIT_GRACE } else { REPORT_GRACE };
             while Instant::now() < end && !launched.have_exited() && !self.stop.is_immediate() {
-                launched.poll((&sender, &receiver), FIRST_POLL_INTERVAL);
+                on_progress(launched.poll((&sender, &receiver), FIRST_POLL_INTERVAL));
             }
         }
         let killed_at = Instant::now();
@@ -159,7 +159,7 @@ impl Workers {
         let exit = launched.mpirun.wait(CLEANUP_GRACE, KILL_TIMEOUT);
         let exit = exit.map_err(RunError::Worker)?;
         drop(sender);
-        launched.drain(&receiver);
+        launched.drain(&receiver, on_progress);
         Ok(ProcessEnds {
             stopped,
             timeout: timed_out.then_some(timeout),
@@ -206,7 +206,7 @@ impl Launched {
 
     /// Handles the last messages and output of killed ranks until all streams end. Does not wait for a stream that another
     /// process keeps open, or for a process that cannot be killed.
-    fn drain(&mut self, receiver: &Receiver<RankEvent>) {
+    fn drain(&mut self, receiver: &Receiver<RankEvent>, on_progress: &mut dyn FnMut(Option<ProgressUpdate>)) {
         let start = Instant::now();
         let left = |states: &RankStates| {
             let limit = match states.are_closed() {
@@ -218,7 +218,7 @@ impl Launched {
         while let Some(left) = left(&self.states)
             && let Ok(event) = receiver.recv_timeout(left)
         {
-            self.states.handle(event);
+            on_progress(self.states.handle(event));
         }
     }
 }
