@@ -98,12 +98,11 @@ mod mpi {
         }
     }
 
-    /// Returns the warnings of a record, without that there are fewer cores than threads.
+    /// Returns the warnings of a record.
     fn warnings(record: &Value) -> Vec<&str> {
         let events = record["events"].as_array().unwrap().iter();
         let warnings = events.filter(|event| event["kind"] == "warning");
-        let details = warnings.map(|event| event["detail"].as_str().unwrap());
-        details.filter(|detail| !detail.contains("take turns")).collect()
+        warnings.map(|event| event["detail"].as_str().unwrap()).collect()
     }
 
     fn metric(record: &Value, name: &str) -> f64 {

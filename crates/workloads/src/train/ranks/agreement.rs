@@ -1,6 +1,6 @@
 //! Comparison of the ranks: before a training their programs, cells and data, and after it their parameters and messages.
 
-use std::{io, num::NonZero, thread};
+use std::io;
 
 use mantissa_collectives::Traffic;
 use mantissa_core::{Event, EventKind, Reduce, open_own_program};
@@ -50,13 +50,6 @@ impl Ranks<'_> {
         let expected = self.gather_traffic(Some(counters.expected))?;
         let traffic = self.gather_traffic(counters.traffic)?;
         let mut warnings: Vec<String> = vec![];
-        let threads = self.size() * rayon::current_num_threads();
-        let cores = thread::available_parallelism().map_or(usize::MAX, NonZero::get);
-        if threads > cores {
-            warnings.push(format!(
-                "{threads} threads on {cores} cores: the ranks take turns, so times are not comparable"
-            ));
-        }
         let both = traffic.iter().flatten().zip(expected.iter().flatten());
         for (rank, (sent, expected)) in both.enumerate().filter(|(_, (sent, expected))| sent != expected) {
             warnings.push(format!(

@@ -34,14 +34,6 @@ fn changed(axes: &[(Axis, &str)], changes: Changes) -> (Cell, TrainTask) {
     (cell, task)
 }
 
-/// Returns the results of a training without the warning that there are more threads than cores.
-fn comparable_results(trainer: Trainer<'_>) -> Results {
-    let mut results = training_results(trainer);
-    let events = &mut results.2;
-    events.retain(|event| !event.detail.contains("the ranks take turns"));
-    results
-}
-
 /// Trains on one rank of a group.
 fn train_rank(
     (cell, task): &(Cell, TrainTask),
@@ -56,7 +48,7 @@ fn train_rank(
     }
     trainer.ranks.agree(cell.id.as_str(), &data.source.hash).unwrap();
     trainer.run(data, &mut ByteCountObserver).unwrap();
-    comparable_results(trainer)
+    training_results(trainer)
 }
 
 /// Trains on several ranks, and checks that all of them have the same results.
@@ -220,7 +212,7 @@ fn train_asynchronously(
         }
         trainer.run(data, &mut ByteCountObserver).unwrap();
         let staleness = std::mem::take(&mut trainer.log.samples.staleness);
-        let results = comparable_results(trainer);
+        let results = training_results(trainer);
         (results, staleness)
     });
     let server = results.remove(0);
@@ -485,7 +477,7 @@ fn the_check_measures_the_error_of_the_reduction_and_does_not_change_the_trainin
             assert!(event.detail.contains("linear"), "{}", event.detail);
             trainer.start_over(&crate::Inputs::default()).unwrap();
             trainer.run(&data, &mut ByteCountObserver).unwrap();
-            let results = comparable_results(trainer);
+            let results = training_results(trainer);
             (accuracy.relative_error, results)
         });
         let unchecked = train_on_ranks(3, &axes[1..], &data, Changes::default());
