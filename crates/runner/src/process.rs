@@ -103,6 +103,19 @@ impl Workers {
         Self { gpus, ..self }
     }
 
+    /// Returns the value of `CUDA_VISIBLE_DEVICES` for a worker. The worker must compute on the sampled device, in whatever order CUDA lists
+    /// devices. A peer with several devices has as many.
+    fn visible_gpus(&self, request: &Request) -> Option<String> {
+        let sampled = request.gpu.clone()?;
+        #[cfg(target_os = "linux")]
+        if !request.peer.is_empty()
+            && let Some(gpus) = self.gpus.of_setting(&request.cell.setting)
+        {
+            return Some(gpus);
+        }
+        Some(sampled)
+    }
+
     fn spawn(
         &self,
         request: &Request,
@@ -124,9 +137,8 @@ impl Workers {
         if let Some(threads) = request.cell.setting.threads() {
             command.env(THREADS, threads.to_string());
         }
-        if let Some(uuid) = &request.gpu {
-            // The worker must compute on the sampled device, in whatever order CUDA lists devices.
-            command.env("CUDA_VISIBLE_DEVICES", uuid);
+        if let Some(gpus) = self.visible_gpus(request) {
+            command.env("CUDA_VISIBLE_DEVICES", gpus);
         }
         if request.cell.setting.backend() == Backend::Vulkan && std::env::var_os("RUST_MIN_STACK").is_none() {
             command.env("RUST_MIN_STACK", VULKAN_STACK.to_string());
@@ -169,19 +181,10 @@ impl Workers {
         timeout: Duration,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        let setting = &request.cell.setting;
-        let several = request.job == Job::Measure && setting.devices() > 1;
+        // A peer starts the processes of its own ranks.
+        let several = request.job == Job::Measure && request.cell.setting.devices() > 1;
         if several && request.peer.is_empty() {
             return self.run_ranks(request, timeout, on_progress);
-        }
-        // A peer starts the processes of its own ranks, which would all see only the first GPU.
-        if several && setting.backend() != Backend::Flex {
-            let reason = format!(
-                "peers train on several devices only with `flex`, not with `{}`",
-                setting.backend()
-            );
-            let finished = crate::Finished::without_result(Status::Skipped, &reason);
-            return Ok((CellResult::Finished(Box::new(finished)), vec![]));
         }
         let oom_kills_before = oom_kills();
         // The temporary files of the peer's framework are removed after the worker ends, for whatever reason.

@@ -1,4 +1,4 @@
-//! GPUs of the ranks of a cell. Each rank sees only its own GPU, which is its first device.
+//! GPUs of the ranks of a cell. Each rank sees only its own GPU, which is its first device. A peer sees those of all its ranks.
 
 use mantissa_core::{Backend, Plan, Setting};
 
@@ -41,6 +41,13 @@ impl Gpus {
                 "the backend `{backend}` cannot train on several devices; `flex` and `cuda` can"
             )),
         }
+    }
+
+    /// Returns the UUIDs of the GPUs of a setting with several GPUs, separated by commas.
+    pub(in crate::process) fn of_setting(&self, setting: &Setting) -> Option<String> {
+        let devices = setting.devices() as usize;
+        let is_known = devices > 1 && setting.backend() == Backend::Cuda && devices <= self.uuids.len();
+        is_known.then(|| self.uuids[..devices].join(","))
     }
 
     /// Returns the request for each rank.

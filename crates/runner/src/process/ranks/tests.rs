@@ -359,6 +359,18 @@ fn each_rank_gets_its_own_gpu() {
 }
 
 #[test]
+fn a_peer_with_several_ranks_sees_as_many_gpus() {
+    let gpus = |behaviours: &[&str], visible| {
+        let launch = Launch::of(behaviours).backend(Backend::Cuda);
+        launch.gpus(Gpus::invented(visible, None)).gpus_of_peer()
+    };
+    assert_eq!(gpus(&["ok", "ok"], 3), "GPU-0,GPU-1");
+    assert_eq!(gpus(&["ok"], 3), "GPU-0");
+    // The peer reports that there are too few.
+    assert_eq!(gpus(&["ok", "ok"], 1), "GPU-0");
+}
+
+#[test]
 fn cells_that_cannot_run_here_are_skipped() {
     let skipped = |launch: Launch, expected: &str| {
         let (status, reason) = finished(launch.end());

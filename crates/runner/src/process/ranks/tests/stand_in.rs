@@ -210,6 +210,23 @@ start() {{
         self.run(&mut |_| {})
     }
 
+    /// Runs a peer instead of the ranks. Returns the GPUs that it may use.
+    pub(super) fn gpus_of_peer(mut self) -> String {
+        let [program, visible] = ["program", "visible"].map(|name| self.folder.path().join(name));
+        let script = format!(
+            "#!/bin/sh\nprintf %s \"$CUDA_VISIBLE_DEVICES\" > '{}'\necho '{{\"refused\":\"no ranks\"}}'\n",
+            visible.display()
+        );
+        fs::write(&program, script).unwrap();
+        self.request.peer = vec!["peer".to_owned()];
+        self.request.gpu = Some("GPU-0".to_owned());
+        let workers = Workers::of(program, self.stop.clone()).with_gpus(self.gpus.clone());
+        let limit = Duration::from_secs_f64(self.limit);
+        let (result, _) = workers.run(&self.request, limit, &mut |_| {}).unwrap();
+        assert!(matches!(&result, CellResult::Refused(_)), "{result:?}");
+        fs::read_to_string(visible).unwrap()
+    }
+
     /// Runs the ranks, and checks that no process is left and that the time limit was observed.
     pub(super) fn run(self, on_progress: &mut dyn FnMut(Option<ProgressUpdate>)) -> CellResult {
         let workers = Workers::of(self.folder.path().join("program"), self.stop.clone());
