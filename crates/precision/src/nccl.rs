@@ -83,9 +83,11 @@ impl Nccl {
         let rounded = round(vector, dtype(format));
         let sum = tensor_of(Dispatch::sum_over_processes(primitive(rounded)));
         let sum = round(sum, before);
-        // Execute the operations, because kernel fusion queues them.
-        self.device.sync().map_err(|error| format!("{error:?}"))?;
-        inner::take_error().map_or(Ok(sum), Err)
+        // Execute the operations, because kernel fusion queues them. An error of the sum is the cause of later ones.
+        let synced = self.device.sync();
+        inner::error().map_or(Ok(()), Err)?;
+        synced.map_err(|error| format!("{error:?}"))?;
+        Ok(sum)
     }
 
     /// Leaves the group after the last sum. Every process must call the function, because it may wait for the others.
@@ -127,7 +129,7 @@ mod inner {
         Err(ABSENT.to_owned())
     }
 
-    pub(super) fn take_error() -> Option<String> {
+    pub(super) fn error() -> Option<String> {
         Some(ABSENT.to_owned())
     }
 
@@ -292,7 +294,7 @@ mod inner {
         handle: Handle,
         /// Stream of the sums, in the primary context of the device, which cubecl uses too.
         stream: Arc<CudaStream>,
-        /// First error. Operations of a backend cannot return it.
+        /// First error, after which the group cannot be used. Operations of a backend cannot return it.
         error: Option<String>,
     }
 
@@ -304,6 +306,9 @@ mod inner {
     }
 
     pub(super) fn join(id: [u8; NcclId::BYTES], rank: usize, ranks: usize) -> Result<(), String> {
+        if group().is_some() {
+            return Err("this process has already joined a group".to_owned());
+        }
         let functions = Functions::get()?;
         // The context becomes that of this thread.
         let context = CudaContext::new(0).map_err(driver_error)?;
@@ -320,8 +325,8 @@ mod inner {
         Ok(())
     }
 
-    pub(super) fn take_error() -> Option<String> {
-        group().as_mut().and_then(|group| group.error.take())
+    pub(super) fn error() -> Option<String> {
+        group().as_ref().and_then(|group| group.error.clone())
     }
 
     pub(super) fn finish() -> Result<(), String> {

@@ -104,7 +104,7 @@ impl Workers {
     }
 
     /// Returns the value of `CUDA_VISIBLE_DEVICES` for a worker. The worker must compute on the sampled device, in whatever order CUDA lists
-    /// devices. A peer with several devices has as many.
+    /// devices. A peer with several devices sees one GPU per device.
     fn visible_gpus(&self, request: &Request) -> Option<String> {
         let sampled = request.gpu.clone()?;
         #[cfg(target_os = "linux")]

@@ -75,7 +75,7 @@ pub fn worker(own_model: Option<&OwnModel>, group: Option<&Path>) -> WorkerExit 
     reason = "another thread could read the environment at the same time"
 )]
 fn show_only(gpu: &str) {
-    // SAFETY: the process has no other thread yet.
+    // SAFETY: Mantissa has not started a thread yet, and programs with own models call `worker` first.
     unsafe { std::env::set_var("CUDA_VISIBLE_DEVICES", gpu) };
 }
 

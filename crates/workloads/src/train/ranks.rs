@@ -2,8 +2,9 @@
 //!
 //! Every rank has the same order of micro-batches. In each optimizer step, a rank computes the gradients of its own micro-batches, and the
 //! gradients are summed over all ranks. With an all-reduce, every rank makes the same step with the sum. A decision about the step, such as
-//! whether the scaled gradients overflowed, depends only on the sum and is therefore the same on every rank. With a parameter server, rank 0
-//! makes the step and sends the parameters to the other ranks. An asynchronous server makes a step with the gradient of one rank.
+//! whether the scaled gradients overflowed, depends only on the sum. On the CPU, it is therefore the same on every rank. With a parameter
+//! server, rank 0 makes the step and sends the parameters to the other ranks. An asynchronous server makes a step with the gradient of one
+//! rank.
 //!
 //! Ranks on GPUs sum their gradients with NCCL. All other messages use the group.
 
@@ -141,7 +142,7 @@ impl<'a> Ranks<'a> {
         (index + 1) * self.size() - 1 - self.rank()
     }
 
-    /// Adds counts over all ranks. Impossible counts of a faulty device do not become possible by an overflow.
+    /// Adds counts over all ranks. Saturates, because a faulty device can report counts whose sum overflows.
     pub(super) fn sum<const N: usize>(&mut self, counts: [usize; N]) -> Result<[usize; N], WorkloadError> {
         let own = counts.map(|count| (count as u64).to_le_bytes());
         let mut sums = [0; N];
